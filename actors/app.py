@@ -1,0 +1,199 @@
+"""The company: which actors there are, as Serve deployments. The only caller of `serve.deployment` and `bind`.
+
+`build` is the `import_path` of configs/*.yaml. The actor classes stay plain; here each gets a deployment around
+it that starts it, asks for its health, publishes its figures and stops it. The GPU lease is no deployment but a
+named actor of the machine: it must outlive every deployment that asks for it (actors/gpu_lease/stage.py).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+from typing import Any
+
+import ray
+from ray import serve
+from ray.serve import Application
+from ray.serve.config import AutoscalingConfig
+from ray.serve.schema import LoggingConfig
+
+from actors import blas, curtain, logs
+from actors.errors import StartError
+from actors.models.card import ModelCard
+from actors.settings import Settings, parse
+
+log = logging.getLogger("troupe.app")
+
+CPU_SHARE = 0.01
+"""Ray schedules by declared CPUs; the operating system does the real sharing."""
+
+NO_LIMIT = 100_000
+"""Calls in flight a replica: the actors bound their own queues and say so in words."""
+
+
+class _Scheduler:
+    """Deployment of the generation scheduler."""
+
+    async def __init__(self, settings: Settings, card: ModelCard, manager: Any) -> None:
+        from actors.generation.actor import GenerationScheduler
+        from actors.gauges import Gauges
+        from actors.gpu_lease.stage import lease_here
+
+        logs.configure(settings.logging)
+        self.actor = GenerationScheduler(
+            settings, card, manager, lambda: lease_here(settings.gpu_lease), _mailbox_host()
+        )
+        with curtain.falls_on_failure():
+            await self.actor.start()
+        self._gauges = Gauges("generation_scheduler", self.actor.statistics)
+
+    def check_health(self) -> None:
+        self.actor.check_health()
+
+    async def describe(self) -> Any:
+        return await self.actor.describe()
+
+    async def submit(self, request: Any) -> Any:
+        return await self.actor.submit(request)
+
+    async def statistics(self) -> Any:
+        return await self.actor.statistics()
+
+    async def drain(self) -> None:
+        await self.actor.drain()
+
+    async def __del__(self) -> None:
+        self._gauges.close()
+        await self.actor.close()
+
+
+class _Manager:
+    """Deployment of the prompt-cache manager."""
+
+    async def __init__(self, settings: Settings) -> None:
+        from actors.gauges import Gauges
+        from actors.prompt_cache.actor import PromptCacheManager
+
+        logs.configure(settings.logging)
+        self.actor = PromptCacheManager(settings.prompt_cache)
+        self._gauges = Gauges("prompt_cache_manager", self.actor.statistics)
+
+    async def lookup(self, message: Any) -> Any:
+        return await self.actor.lookup(message)
+
+    async def unpin(self, message: Any) -> None:
+        await self.actor.unpin(message)
+
+    async def publish(self, message: Any) -> Any:
+        return await self.actor.publish(message)
+
+    async def reconcile(self, message: Any) -> Any:
+        return await self.actor.reconcile(message)
+
+    async def statistics(self) -> Any:
+        return await self.actor.statistics()
+
+    async def __del__(self) -> None:
+        self._gauges.close()
+        self.actor.close()
+
+
+class _Ingress:
+    """Deployment of the ingress."""
+
+    async def __init__(self, settings: Settings, card: ModelCard, scheduler: Any, manager: Any) -> None:
+        from actors.gauges import Gauges
+        from actors.gpu_lease.stage import lease_here
+        from actors.ingress.actor import Ingress
+
+        logs.configure(settings.logging)
+        replica = serve.get_replica_context().replica_tag
+        self.actor = Ingress(
+            settings, card, scheduler, manager, lambda: lease_here(settings.gpu_lease), replica
+        )
+        with curtain.falls_on_failure():
+            await self.actor.start()
+        self._gauges = Gauges("ingress", self.actor.statistics)
+        curtain.announce(settings, card)
+
+    def check_health(self) -> None:
+        self.actor.check_health()
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """What the autoscaler follows: requests do not come through Serve, so it cannot count them itself."""
+        return {"open_requests": float(self.actor.open_requests)}
+
+    async def __call__(self) -> str:
+        return "requests come through the server's own port"
+
+    async def __del__(self) -> None:
+        self._gauges.close()
+        await self.actor.stop()
+
+
+def build(args: dict[str, Any]) -> Application:
+    """The application for a configuration. Prepares the model, which may take as long as a download.
+
+    A configuration or model that does not allow a start ends `serve run` with one sentence.
+
+    Raises:
+        StartError: the same sentence, for whoever else called.
+    """
+    from actors.models.resolve import prepare
+
+    with curtain.falls_on_failure():
+        settings = parse(args)
+        logs.configure(settings.logging)
+        card = prepare(settings.model, progress=True, trust_model_code=settings.generation.trust_model_code)
+        if not card.eos_token_ids:
+            log.warning("%s names no end token; answers end at max_tokens only", card.model_id)
+    manager = _deployment(_Manager, "PromptCacheManager", blas.quiet_environment()).bind(settings)
+    scheduler = _deployment(
+        _Scheduler, "GenerationScheduler", blas.engine_environment(settings.generation), health_check_timeout_s=60
+    ).bind(settings, card, manager)
+    return _deployment(
+        _Ingress, "Ingress", blas.quiet_environment(), **_scaling(settings)
+    ).bind(settings, card, scheduler, manager)
+
+
+def _deployment(actor: type, name: str, environment: dict[str, str], **options: Any) -> Any:
+    options = {"num_replicas": 1, "health_check_timeout_s": 30, "graceful_shutdown_timeout_s": 150} | options
+    if "autoscaling_config" in options:
+        del options["num_replicas"]
+    return serve.deployment(actor).options(
+        name=name,
+        ray_actor_options={"num_cpus": CPU_SHARE, "runtime_env": {"env_vars": environment}},
+        max_ongoing_requests=NO_LIMIT,
+        health_check_period_s=1,
+        max_constructor_retry_count=3,
+        logging_config=LoggingConfig(log_level="WARNING", enable_access_log=False),
+        **options,
+    )
+
+
+def _scaling(settings: Settings) -> dict[str, Any]:
+    low, high = settings.ingress.min_replicas, settings.ingress.max_replicas
+    if high < low:
+        raise StartError(f"ingress.max_replicas is {high}, below ingress.min_replicas {low}")
+    if high == low:
+        return {"num_replicas": low}
+    return {
+        "autoscaling_config": AutoscalingConfig(
+            min_replicas=low,
+            max_replicas=high,
+            initial_replicas=low,
+            upscale_delay_s=2,
+            downscale_delay_s=60,
+            policy={
+                "policy_function": "actors.ingress.scaling:by_open_requests",
+                "policy_kwargs": {"target": settings.ingress.target_requests},
+            },
+        )
+    }
+
+
+def _mailbox_host() -> str:
+    """This node's address as the other nodes know it; loopback while Ray is on loopback."""
+    address = ray.util.get_node_ip_address()
+    return "127.0.0.1" if ipaddress.ip_address(address).is_loopback else address

@@ -1,0 +1,74 @@
+"""The first and the last thing a person sees of a start: one line when it is ready, one sentence when it fails.
+
+`serve run` itself would show a failed start as stack traces and then wait for ever. So the process that notices the
+failure prints the sentence and interrupts the `serve run` (or `troupe serve`) that started this Ray, if there is
+one on this machine: Ray's raylet is its child and our parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+import psutil
+import ray
+
+from actors.errors import StartError
+from actors.models.card import ModelCard
+from actors.settings import Settings
+
+READY_MARK = "Troupe is ready:"
+FAILED_MARK = "Troupe cannot start:"
+
+_EXIT_PATIENCE_S = 20.0
+
+
+def announce(settings: Settings, card: ModelCard) -> None:
+    """Print the readiness line."""
+    dashboard = ray.worker.get_dashboard_url()
+    where = f"dashboard http://{dashboard}" if dashboard else "no dashboard"
+    url = f"http://{_shown(settings.server.host)}:{settings.server.port}"
+    print(f"{READY_MARK} {url} serves {card.model_id} ({where})", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def falls_on_failure() -> Iterator[None]:
+    """Within the block a `StartError` ends the whole start: one sentence, then the launcher is interrupted."""
+    try:
+        yield
+    except StartError as error:
+        for line in error.message.splitlines():
+            print(f"{FAILED_MARK} {line}", file=sys.stderr, flush=True)
+        launcher = _launcher()
+        if launcher is not None:
+            # Ray copies our stderr to the launcher's terminal; give the line the time to get there.
+            time.sleep(1.0)
+            launcher.send_signal(signal.SIGINT)
+            # Failing now would only add stack traces; the launcher takes us down.
+            time.sleep(_EXIT_PATIENCE_S)
+        raise
+
+
+def _launcher() -> psutil.Process | None:
+    """The process that started this machine's Ray and still waits, when it is one of those that end with it."""
+    try:
+        for ancestor in psutil.Process(os.getpid()).parents():
+            command = ancestor.cmdline()
+            if _launches(command):
+                return ancestor
+    except psutil.Error:
+        return None
+    return None
+
+
+def _launches(command: list[str]) -> bool:
+    names = [os.path.basename(word) for word in command[:4]]
+    return any(name in ("serve", "troupe") for name in names) and ("run" in command or "serve" in command)
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,123 @@
+"""Every failure Troupe speaks of, as one tree.
+
+    TroupeError
+    ├── StartError            the server cannot start; one sentence for the person who started it
+    ├── RequestError          the request is at fault (4xx)
+    │   ├── InvalidRequest        400
+    │   ├── ContextOverBudget     400, memory_admission / context_over_budget
+    │   ├── Unauthorized          401
+    │   ├── NotFound              404
+    │   ├── MethodNotAllowed      405
+    │   ├── BodyTooLarge          413
+    │   ├── QueueFull             429, resource_admission / queue_full
+    │   └── ClientGone            499
+    └── ServiceError          the server is at fault (5xx)
+        ├── GenerationFailed      500
+        ├── EngineUnavailable     502, engine_unavailable
+        └── ShuttingDown          503, shutting_down
+
+Errors cross process boundaries, so each one is rebuilt from its positional arguments: `message` is the only
+argument, and what the wire needs beside it (`status`, `type`, `code`) is a property of the class.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TroupeError(Exception):
+    """Root of the tree. `message` is shown to people; it names no secret and no stack frame."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str | None] = None
+    code: ClassVar[str | None] = None
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class StartError(TroupeError):
+    """The configuration or the model does not allow a start. Never sent to a client."""
+
+
+class RequestError(TroupeError):
+    """The request is at fault; repeating it unchanged gives the same answer (except `QueueFull`)."""
+
+    status = 400
+
+
+class InvalidRequest(RequestError):
+    type = "invalid_request_error"
+
+
+class ContextOverBudget(RequestError):
+    """The prompt leaves no room for a single token within an explicitly configured limit."""
+
+    type = "memory_admission"
+    code = "context_over_budget"
+
+
+class Unauthorized(RequestError):
+    status = 401
+    type = "invalid_request_error"
+    code = "invalid_api_key"
+
+
+class NotFound(RequestError):
+    status = 404
+
+
+class MethodNotAllowed(RequestError):
+    status = 405
+
+
+class BodyTooLarge(RequestError):
+    status = 413
+    type = "invalid_request_error"
+
+
+class QueueFull(RequestError):
+    """A waiting line is at its bound; the same request may succeed later."""
+
+    status = 429
+    type = "resource_admission"
+    code = "queue_full"
+
+
+class ClientGone(RequestError):
+    """The client left before its answer was ready; nobody reads this."""
+
+    status = 499
+
+
+class ServiceError(TroupeError):
+    """The server is at fault."""
+
+
+class GenerationFailed(ServiceError):
+    """One row failed. The stack is in the log; the client gets the message alone."""
+
+
+class EngineUnavailable(ServiceError):
+    """The generation scheduler died or cannot be reached; it restarts by itself."""
+
+    status = 502
+    type = "engine_unavailable"
+
+
+class ShuttingDown(ServiceError):
+    status = 503
+    type = "shutting_down"
+
+
+def _walk(cls: type[TroupeError]) -> dict[str, type[TroupeError]]:
+    found = {cls.__name__: cls}
+    for child in cls.__subclasses__():
+        found.update(_walk(child))
+    return found
+
+
+def by_name(name: str, message: str) -> TroupeError:
+    """Rebuild an error that travelled as (class name, message); an unknown name becomes `GenerationFailed`."""
+    return _walk(TroupeError).get(name, GenerationFailed)(message)

@@ -1,0 +1,260 @@
+"""The generation scheduler: the engine thread's public face.
+
+The event loop takes messages, asks the prompt-cache manager, keeps the waiting line and answers; the engine thread
+(engine.py) does everything that touches an array. They meet in `Inbox` (loop to engine) and `EnginePort` (back).
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from actors import ids
+from actors.errors import QueueFull, ShuttingDown, StartError
+from actors.generation.engine import Engine
+from actors.generation.events import Outgoing
+from actors.generation.loading import Loaded, load
+from actors.generation.mailbox import Mailbox
+from actors.generation.messages import Accepted, Cancel, Description, Failure, SchedulerStatistics, Submit
+from actors.generation.policy import PrefillRate
+from actors.generation.prefixes import Prefixes
+from actors.generation.row import Row
+from actors.generation.waiting import WaitingLine
+from actors.gpu_lease.holder import LeaseHolder
+from actors.ids import EntryId, IngressId
+from actors.models.card import ModelCard
+from actors.settings import Settings
+
+log = logging.getLogger("troupe.generation")
+
+AHEAD = 2
+"""Rows handed to the engine beyond those it can run, so that a seat never stays empty for a lookup."""
+
+
+class GenerationScheduler:
+    """One model on one machine. All methods are called on one event loop.
+
+    Args:
+        settings: the whole configuration.
+        card: what is served.
+        manager: handle of the prompt-cache manager.
+        lease: returns the handle of this machine's GPU lease.
+        mailbox_host: address the mailbox listens on.
+    """
+
+    def __init__(
+        self, settings: Settings, card: ModelCard, manager: Any, lease: Callable[[], Any], mailbox_host: str
+    ) -> None:
+        self.incarnation = ids.incarnation()
+        self._settings = settings
+        self._card = card
+        self._mailbox_host = mailbox_host
+        self._lease_factory = lease
+        self._mailbox = Mailbox(self._cancel, self._ingress_gone)
+        cache = settings.prompt_cache
+        self._prefixes = Prefixes(manager, self.incarnation, card.fingerprint, cache.max_bytes > 0, self._drop)
+        generation = settings.generation
+        self._line = WaitingLine(generation.max_rows + AHEAD, max(0, generation.queue - AHEAD))
+        self._draining = False
+        self._empty = asyncio.Event()
+        self._seating = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Load the model and open the mailbox. Raises `StartError`."""
+        self._loop = asyncio.get_running_loop()
+        self._lease = LeaseHolder(self._lease_factory, f"generation:{self.incarnation}", "interactive", self._loop)
+        booking = await self._lease.reserve("weights", self._card.weight_bytes)
+        if not booking.granted:
+            raise StartError(f"{self._card.model_id} does not fit: {booking.reason}")
+        generation, cache = self._settings.generation, self._settings.prompt_cache
+        self._engine = Engine(
+            load=lambda: load(self._card.path, generation.dtype, generation.trust_model_code),
+            lease=self._lease,
+            outgoing=Outgoing(self._mailbox.post),
+            port=self,
+            end_tokens=self._card.eos_token_ids,
+            max_rows=generation.max_rows,
+            rate=PrefillRate(generation.prefill_stall_s, generation.prefill_step_tokens),
+            store=cache.min_tokens if cache.max_bytes > 0 else None,
+        )
+        self._loaded: Loaded = await asyncio.wrap_future(self._engine.start())
+        await self._lease.reserve("weights", self._loaded.weight_bytes)
+        await self._mailbox.open(self._mailbox_host)
+        self._spawn(self._seat_rows())
+        await self._prefixes.reconcile()
+        log.info(
+            "%s is loaded: %.0f MB of %s on the %s",
+            self._card.model_id,
+            self._loaded.weight_bytes / 1e6,
+            self._loaded.dtype,
+            self._loaded.device,
+        )
+
+    def check_health(self) -> None:
+        """Raises when the engine thread has died, so that the deployment is restarted."""
+        if not self._engine.alive:
+            raise RuntimeError("the engine thread has ended")
+
+    async def describe(self) -> Description:
+        generation = self._settings.generation
+        limit = generation.context_tokens
+        return Description(
+            incarnation=self.incarnation,
+            model_id=self._card.model_id,
+            model_path=str(self._card.path),
+            mailbox_host=self._mailbox.host,
+            mailbox_port=self._mailbox.port,
+            mailbox_secret=self._mailbox.secret,
+            vocabulary=self._loaded.vocabulary,
+            context_limit=self._card.context_window if limit == "model" else limit,
+            max_rows=generation.max_rows if self._loaded.batchable else 1,
+            batchable=self._loaded.batchable,
+            trimmable=self._loaded.trimmable,
+            weight_bytes=self._loaded.weight_bytes,
+            dtype=self._loaded.dtype,
+            device=self._loaded.device,
+        )
+
+    async def submit(self, request: Submit) -> Accepted | Failure:
+        """Put a row in line. Does not wait for a seat. A request id that is live already is refused."""
+        if self._draining:
+            return Failure(ShuttingDown.__name__, "the server is shutting down")
+        if not self._mailbox.knows(request.ingress):
+            return Failure("EngineUnavailable", "the ingress has no mailbox here")
+        if self._line.full:
+            return Failure(QueueFull.__name__, f"the generation queue is full ({self._settings.generation.queue} wait)")
+        tokens = unpack(request.prompt)
+        problem = self._problem(request, tokens)
+        if problem:
+            return Failure("InvalidRequest", problem)
+        waiting = self._line.waiting
+        self._line.join(Row(request, tokens))
+        self._empty.clear()
+        self._seating.set()
+        return Accepted(request.request_id, waiting)
+
+    def _problem(self, request: Submit, tokens: list[int]) -> str | None:
+        if not tokens:
+            return "the prompt is empty"
+        if max(tokens) >= self._loaded.vocabulary:
+            return f"token id {max(tokens)} is not in the vocabulary of {self._loaded.vocabulary}"
+        if request.max_tokens is not None and request.max_tokens < 1:
+            return "max_tokens should be at least 1"
+        if request.request_id in self._line:
+            return f"request {request.request_id} is running already"
+        return None
+
+    async def statistics(self) -> SchedulerStatistics:
+        engine, tally = self._engine, self._engine.tally
+        ready = engine.ready
+        now = self._loop.time()
+        return SchedulerStatistics(
+            active_rows=engine.active,
+            prefilling_rows=engine.prefilling,
+            waiting_rows=self._line.waiting + len(ready),
+            oldest_wait_s=max([self._line.oldest_wait_s(), *(now - row.accepted_at for row in ready)]),
+            submitted_rows=tally.finished + tally.cancelled + tally.failed + self._line.live,
+            finished_rows=tally.finished,
+            cancelled_rows=tally.cancelled,
+            failed_rows=tally.failed,
+            prompt_tokens=tally.prompt_tokens,
+            cached_tokens=tally.cached_tokens,
+            generated_tokens=tally.generated_tokens,
+            tokens_per_s=tally.tokens_per_s(),
+            prefill_tokens_per_s=engine.rate.tokens_per_s,
+            steps=tally.steps,
+            kv_bytes=engine.kv_bytes,
+            stored_bytes=engine.shelf.size,
+            lease_wait_s=self._lease.wait_s,
+            lease_hold_s=self._lease.hold_s,
+            mailbox_depth=len(engine.inbox),
+            mailbox_backlog_bytes=self._mailbox.backlog_bytes,
+            ingress_replicas=self._mailbox.replicas,
+        )
+
+    async def drain(self) -> None:
+        """Refuse new rows and return when the last one has ended. Cancelling stops only the waiting."""
+        self._draining = True
+        if self._line.live:
+            self._empty.clear()
+            await self._empty.wait()
+
+    async def close(self) -> None:
+        """End the engine thread and give the lease back. Rows that still run get nothing more."""
+        self._draining = True
+        for task in self._tasks:
+            task.cancel()
+        self._engine.stop()
+        self._lease.close()
+        self._mailbox.close()
+        await self._lease.closed()
+
+    # What the engine says; called from its thread.
+
+    def ended(self, row: Row) -> None:
+        self._loop.call_soon_threadsafe(self._row_ended, row)
+
+    def stored(self, entry: EntryId, row: Row, length: int, size: int, trimmable: bool) -> None:
+        tokens = pack(row.tokens[:length])
+        self._loop.call_soon_threadsafe(
+            self._prefixes.publish, entry, tokens, size, trimmable, row.request.session
+        )
+
+    # The event loop's part.
+
+    def _row_ended(self, row: Row) -> None:
+        self._line.leave(row.request.request_id)
+        self._seating.set()
+        if not self._line.live:
+            self._empty.set()
+
+    def _drop(self, entry: EntryId) -> None:
+        self._engine.inbox.put_drop(entry)
+
+    async def _seat_rows(self) -> None:
+        """Hand rows to the engine as seats come free, each with the longest prefix known at that moment."""
+        while True:
+            await self._seating.wait()
+            self._seating.clear()
+            while (row := self._line.next()) is not None:
+                match = await self._prefixes.lookup(row.request, row.tokens)
+                if match is not None:
+                    row.entry, row.entry_length = match.entry, match.length
+                self._engine.inbox.put_row(row)
+
+    def _cancel(self, message: Cancel) -> None:
+        if self._line.cancel(message.request_id):
+            self._engine.inbox.wake()
+        elif not self._line.live:
+            self._empty.set()
+
+    def _ingress_gone(self, ingress: IngressId) -> None:
+        for request_id in self._line.of(ingress):
+            self._cancel(Cancel(request_id, "ingress gone"))
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def pack(tokens: list[int]) -> bytes:
+    """Token ids as little-endian uint32 bytes."""
+    words = array.array("I", tokens)
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words.tobytes()
+
+
+def unpack(data: bytes) -> list[int]:
+    """The reverse of `pack`."""
+    words = array.array("I")
+    words.frombytes(data)
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words.tolist()

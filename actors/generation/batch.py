@@ -1,0 +1,144 @@
+"""The rows that decode together, one step ahead of what has been read.
+
+`advance` builds and starts a step from tokens that may not be computed yet, and only then reads the tokens of the
+step before, so Python works while the device does. A lone row keeps its plain caches and takes mlx-lm's
+single-request path; caches are merged when a second row joins and taken apart when one is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+
+from actors.generation import kv
+from actors.generation.row import Row
+from actors.generation.sampling import RowSampler
+
+Read = list[tuple[Row, int]]
+"""Rows and the token each of them generated."""
+
+
+class DecodeBatch:
+    """Rows in decoding. Engine thread only.
+
+    Args:
+        model: an mlx-lm model.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.rows: list[Row] = []
+        self._caches: list[Any] = []
+        self._merged = False
+        self._inputs: mx.array | None = None
+        self._unread: list[bool] = []
+        self._sampler: RowSampler | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the caches, padding included."""
+        return kv.size(self._caches) if self.rows else 0
+
+    def add(self, rows: Sequence[Row], caches: list[Any], merged: bool) -> None:
+        """Let rows join whose tokens but the last are computed.
+
+        Args:
+            rows: at least one.
+            caches: their state: of one row (`merged` False) or a batch in the same order.
+            merged: which of the two.
+        """
+        last = mx.array([row.tokens[-1] for row in rows], dtype=mx.int32)
+        if not self.rows:
+            self._caches, self._merged, self._inputs = caches, merged, last
+        else:
+            self._caches = self._together(caches, merged)
+            self._merged = True
+            assert self._inputs is not None
+            self._inputs = mx.concatenate([self._inputs, last])
+        for row in rows:
+            row.caches = None
+        self.rows.extend(rows)
+        self._unread.extend([False] * len(rows))
+        self._sampler = None
+
+    def advance(self) -> Read:
+        """Start the next step, then read the one before.
+
+        Returns:
+            Tokens of the rows that took part in the step before.
+        """
+        if all(self._unread) and all(row.at_limit(ahead=1) for row in self.rows):
+            return self.flush()
+        inputs = self._inputs
+        assert inputs is not None
+        logits = self._model(inputs[:, None], cache=self._caches)[:, -1, :]
+        if self._sampler is None:
+            self._sampler = RowSampler([row.request.sampling for row in self.rows])
+        self._inputs = self._sampler(logits, [row.draws for row in self.rows])
+        mx.async_eval(self._inputs)
+        read = self._read(inputs)
+        for row in self.rows:
+            row.draws += 1
+            row.computed += 1
+        self._unread = [True] * len(self.rows)
+        return read
+
+    def flush(self) -> Read:
+        """Wait for the step in flight and read it."""
+        if self._inputs is None:
+            return []
+        read = self._read(self._inputs)
+        self._unread = [False] * len(self.rows)
+        return read
+
+    def extract(self, row: Row) -> list[Any]:
+        """Exact copies of a row's caches; they hold `row.computed` tokens."""
+        if not self._merged:
+            return kv.exact(self._caches)
+        index = self.rows.index(row)
+        return kv.exact([cache.extract(index) for cache in self._caches])
+
+    def remove(self, gone: Sequence[Row]) -> None:
+        """Let rows leave."""
+        keep = [index for index, row in enumerate(self.rows) if row not in gone]
+        if len(keep) == len(self.rows):
+            return
+        self.rows = [self.rows[index] for index in keep]
+        self._unread = [self._unread[index] for index in keep]
+        self._sampler = None
+        if not keep:
+            self._caches, self._inputs, self._merged = [], None, False
+            return
+        assert self._inputs is not None
+        kept = mx.array(keep, dtype=mx.int32)
+        self._inputs = self._inputs[kept]
+        if len(keep) == 1:
+            self._caches, self._merged = [cache.extract(keep[0]) for cache in self._caches], False
+        else:
+            for cache in self._caches:
+                cache.filter(kept)
+
+    def clear(self) -> list[Row]:
+        """Forget everything in flight; the rows' caches are lost. Returns the rows."""
+        rows, self.rows = self.rows, []
+        self._caches, self._inputs, self._merged, self._unread, self._sampler = [], None, False, [], None
+        return rows
+
+    def _together(self, caches: list[Any], merged: bool) -> list[Any]:
+        mine = self._caches if self._merged else kv.merge([self._caches])
+        theirs = caches if merged else kv.merge([caches])
+        for own, other in zip(mine, theirs, strict=True):
+            own.extend(other)
+        return mine
+
+    def _read(self, values: mx.array) -> Read:
+        if not any(self._unread):
+            return []
+        tokens = values.tolist()
+        assert isinstance(tokens, list)
+        return [(row, int(token)) for row, token, unread in zip(self.rows, tokens, self._unread, strict=True) if unread]

@@ -1,0 +1,38 @@
+"""What a route may ask of the generation scheduler. `actors/ingress/link.py` implements it over Ray and the mailbox."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from actors.generation.messages import Delta, Description, SchedulerStatistics, Submit
+from actors.ids import IngressId
+
+
+class GenerationClient(Protocol):
+    """One ingress replica's way to the scheduler. Every method may raise `EngineUnavailable`."""
+
+    @property
+    def ingress(self) -> IngressId:
+        """The name to put into `Submit.ingress`."""
+        ...
+
+    @property
+    def description(self) -> Description:
+        """What is served. Raises `EngineUnavailable` while the scheduler is down."""
+        ...
+
+    def generate(self, request: Submit) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+        """Submit a row and read its deltas.
+
+        Entering submits (and may raise `QueueFull`, `ShuttingDown`). The iterator ends after the delta that carries
+        `finish`; a failed row raises its error instead of yielding it, a dead scheduler raises
+        `EngineUnavailable`. Leaving the context before the end, by return, exception or task cancellation,
+        cancels the row; the scheduler frees it within two steps.
+        """
+        ...
+
+    async def statistics(self) -> SchedulerStatistics:
+        """The scheduler's state now."""
+        ...

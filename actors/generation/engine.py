@@ -1,0 +1,403 @@
+"""The engine: one thread that owns the model, its caches and the step loop.
+
+    while running: take the news, hold the lease, one step
+
+A step starts a decode pass for the running rows and reads the one before, then computes one chunk of the prompts
+that wait. Nothing here does network or file I/O; what the world should know goes out through `EnginePort`.
+MLX streams belong to threads, so everything that touches an array happens in this thread, loading included.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+import mlx.core as mx
+
+from actors.errors import ShuttingDown
+from actors.generation import kv
+from actors.generation.batch import DecodeBatch, Read
+from actors.generation.events import Outgoing
+from actors.generation.inbox import Inbox
+from actors.generation.loading import Loaded
+from actors.generation.messages import Failure
+from actors.generation.policy import PrefillJob, PrefillRate, plan
+from actors.generation.prefill import Prefill
+from actors.generation.row import Row
+from actors.generation.shelf import Shelf
+from actors.generation.tally import Tally
+from actors.ids import EntryId, entry_id
+
+log = logging.getLogger("troupe.generation.engine")
+
+SNAPSHOT_TOKENS = 256
+"""A prompt that cost this many computed tokens is stored before its answer is done, for requests beside it."""
+
+ACCOUNT_S = 1.0
+"""How often the bytes of the running caches are counted."""
+
+BREATHER_S = 0.05
+"""Pause after a failure of the loop itself, so that a lasting one cannot spin."""
+
+
+class Lease(Protocol):
+    """The part of `LeaseHolder` that an engine thread uses."""
+
+    must_yield: bool
+
+    def hold(self) -> None: ...
+    def give_way(self) -> None: ...
+    def idle(self) -> None: ...
+
+
+class EnginePort(Protocol):
+    """What the engine tells the event loop. Called from the engine thread; must not block."""
+
+    def ended(self, row: Row) -> None:
+        """The row has left; its seat is free."""
+        ...
+
+    def stored(self, entry: EntryId, row: Row, length: int, size: int, trimmable: bool) -> None:
+        """A prefix of `row.tokens` is on the shelf."""
+        ...
+
+
+class Engine:
+    """See the module. `start` returns a future of what was loaded; `stop` ends the thread.
+
+    Args:
+        load: builds the model; runs in the engine thread.
+        lease: permission to run MLX.
+        outgoing: collects a step's events and posts them.
+        port: the event loop's ear.
+        end_tokens: ids that end a row.
+        max_rows: rows that decode together, if the model's caches can be batched.
+        rate: budget of prompt tokens a step.
+        store: whether to offer prefixes to the prompt cache, and from how many tokens.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Loaded],
+        lease: Lease,
+        outgoing: Outgoing,
+        port: EnginePort,
+        end_tokens: frozenset[int],
+        max_rows: int,
+        rate: PrefillRate,
+        store: int | None,
+    ) -> None:
+        self.inbox = Inbox()
+        self.shelf = Shelf()
+        self.tally = Tally()
+        self.rate = rate
+        self._load = load
+        self._lease = lease
+        self._out = outgoing
+        self._port = port
+        self._end_tokens = end_tokens
+        self._max_rows = max_rows
+        self._store = store
+        self._waiting: deque[Row] = deque()
+        self._prefilling: list[Row] = []
+        self._running = True
+        self._accounted = 0.0
+        self.kv_bytes = 0
+        self._loaded: Future[Loaded] = Future()
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> Future[Loaded]:
+        self._thread.start()
+        return self._loaded
+
+    def stop(self) -> None:
+        """End the thread at its next step boundary; rows that run get nothing more. May be repeated."""
+        self._running = False
+        self.inbox.wake()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._lease.hold()
+            loaded = self._load()
+            self._lease.idle()
+        except BaseException as error:
+            self._loaded.set_exception(error)
+            return
+        self._model = loaded.model
+        self._joinable = loaded.batchable
+        self._cuttable = loaded.trimmable
+        self._batch = DecodeBatch(loaded.model)
+        self._prefill = Prefill(loaded.model)
+        self._loaded.set_result(loaded)
+        while self._running:
+            try:
+                self._turn()
+            except ShuttingDown:
+                break
+            except Exception:
+                log.exception("the step loop failed outside any row")
+                self._fail_all()
+                time.sleep(BREATHER_S)
+        self._lease.idle()
+
+    def _turn(self) -> None:
+        rows, drops = self.inbox.take()
+        for row in rows:
+            # Now, while the entry is certainly there; a drop may be next in line.
+            self._start(row)
+            self._waiting.append(row)
+        for entry in drops:
+            self.shelf.drop(entry)
+        if not (self._waiting or self._prefilling or self._batch.rows):
+            mx.synchronize()
+            self._lease.idle()
+            self.kv_bytes = 0
+            self.inbox.wait()
+            return
+        self._lease.hold()
+        self._drop_cancelled()
+        self._step()
+        if self._lease.must_yield:
+            self._settle(self._batch.flush())
+            self._out.post()
+            self._lease.give_way()
+
+    def _step(self) -> None:
+        started = time.monotonic()
+        self._admit()
+        decoding = len(self._batch)
+        jobs = [PrefillJob(row.request.request_id, row.remaining) for row in self._prefilling]
+        todo = plan(decoding, self._max_rows, jobs, self.rate.budget(decoding), self._joinable)
+        by_name = {row.request.request_id: row for row in self._prefilling}
+        self._join([by_name[key] for key in todo.join])
+        self._decode(flush=todo.chunk is not None)
+        # Posted before the chunk: nobody's token waits for somebody else's prompt.
+        self._out.post()
+        if todo.chunk is not None:
+            self._compute([(by_name[key], tokens) for key, tokens in todo.chunk])
+        self._out.post()
+        self._account(started)
+
+    def _account(self, started: float) -> None:
+        now = time.monotonic()
+        self.tally.step(now - started)
+        if now - self._accounted > ACCOUNT_S:
+            self._accounted = now
+            prefilling = sum(kv.size(row.caches) for row in self._prefilling if row.caches)
+            self.kv_bytes = self._batch.size + prefilling
+
+    # Who runs.
+
+    def _admit(self) -> None:
+        seats = (self._max_rows if self._joinable else 1) - len(self._batch) - len(self._prefilling)
+        for _ in range(min(seats, len(self._waiting))):
+            self._prefilling.append(self._waiting.popleft())
+
+    def _start(self, row: Row) -> None:
+        """Give a row its caches: a stored prefix, or empty ones."""
+        if row.entry is not None:
+            try:
+                row.caches = self.shelf.take(row.entry, row.entry_length)
+            except Exception:
+                log.exception("%s cannot use its stored prefix and starts cold", row.request.request_id)
+            if row.caches is not None:
+                row.computed = row.cached = row.entry_length
+        if row.caches is None:
+            row.caches = kv.new(self._model)
+        row.entry = None
+        self.tally.cached_tokens += row.cached
+
+    def _join(self, rows: list[Row]) -> None:
+        for row in rows:
+            if row.suspect and not self._acquit(row):
+                continue
+            if row in self._prefilling:
+                self._seat([row], row.caches or [], merged=False)
+
+    def _seat(self, rows: list[Row], caches: list[Any], merged: bool) -> None:
+        """Move rows whose prompts are done into the batch."""
+        for row in rows:
+            self._prefilling.remove(row)
+            self._snapshot(row, caches, merged, rows.index(row))
+        try:
+            self._batch.add(rows, caches, merged)
+        except Exception as error:
+            self._suspect([*self._batch.clear(), *rows], error)
+
+    def _acquit(self, row: Row) -> bool:
+        """Run a suspect's next step alone. False when the row has ended or failed in it."""
+        alone = DecodeBatch(self._model)
+        assert row.caches is not None
+        caches = row.caches
+        try:
+            alone.add([row], caches, merged=False)
+            alone.advance()
+            read = alone.flush()
+        except Exception as error:
+            self._fail(row, error)
+            return False
+        row.suspect = False
+        row.caches = caches
+        self._settle(read, batch=alone)
+        return row in self._prefilling
+
+    # What a step computes.
+
+    def _decode(self, flush: bool) -> None:
+        if not self._batch.rows:
+            return
+        try:
+            read = self._batch.advance()
+            if flush:
+                read += self._batch.flush()
+        except Exception as error:
+            self._suspect(self._batch.clear(), error)
+            return
+        self._settle(read)
+
+    def _compute(self, chunk: list[tuple[Row, int]]) -> None:
+        rows = [row for row, _ in chunk]
+        if len(rows) > 1 and any(row.suspect for row in rows):
+            chunk, rows = chunk[:1], rows[:1]
+        try:
+            passed = self._prefill.run(chunk)
+        except Exception as error:
+            if len(rows) == 1:
+                self._fail(rows[0], error)
+            else:
+                self._suspect(rows, error)
+            return
+        self.rate.observe(passed.padded_tokens, passed.seconds)
+        self.tally.prompt_tokens += sum(tokens for _, tokens in chunk)
+        if len(rows) > 1:
+            self._seat(rows, passed.caches, merged=True)
+        elif rows[0].remaining == 0:
+            self._join(rows)
+
+    def _settle(self, read: Read, batch: DecodeBatch | None = None) -> None:
+        """Hand tokens out and let finished rows go."""
+        gone = []
+        for row, token in read:
+            row.tokens.append(token)
+            row.generated += 1
+            finish = "stop" if token in self._end_tokens else "length" if row.at_limit() else None
+            self._out.token(row, token, finish)
+            if finish is not None:
+                self.tally.finished += 1
+                gone.append(row)
+        self.tally.generated(len(read))
+        self._leave(gone, batch or self._batch)
+
+    def _leave(self, rows: list[Row], batch: DecodeBatch) -> None:
+        if not rows:
+            return
+        for row in rows:
+            if row in batch.rows:
+                self._publish(row, lambda row=row: batch.extract(row), row.computed)
+            elif row.caches is not None:
+                self._publish(row, lambda row=row: kv.exact(row.caches or []), row.computed)
+        batch.remove(rows)
+        for row in rows:
+            if row in self._prefilling:
+                self._prefilling.remove(row)
+            self._port.ended(row)
+
+    def _drop_cancelled(self) -> None:
+        for row in [row for row in self._waiting if row.cancelled]:
+            self._waiting.remove(row)
+            self._end_cancelled([row])
+        prefilling = [row for row in self._prefilling if row.cancelled]
+        decoding = [row for row in self._batch.rows if row.cancelled]
+        if decoding:
+            self._settle(self._batch.flush())
+            decoding = [row for row in decoding if row in self._batch.rows]
+        self._end_cancelled(prefilling + decoding)
+
+    def _end_cancelled(self, rows: list[Row]) -> None:
+        if rows:
+            self.tally.cancelled += len(rows)
+            self._leave(rows, self._batch)
+
+    # Stored prefixes.
+
+    def _snapshot(self, row: Row, caches: list[Any], merged: bool, index: int) -> None:
+        """Store a finished prompt: always where prefixes cannot be cut later, else when it was long to compute."""
+        if row.generated or (self._cuttable and row.computed - row.cached < SNAPSHOT_TOKENS):
+            return
+        if merged:
+            self._publish(row, lambda: kv.exact([cache.extract(index) for cache in caches]), row.computed)
+        else:
+            self._publish(row, lambda: kv.exact(caches), row.computed)
+
+    def _publish(self, row: Row, copy: Callable[[], list[Any]], length: int) -> None:
+        if self._store is None or length < self._store or length <= row.cached:
+            return
+        try:
+            caches = copy()
+            entry = entry_id()
+            stored = self.shelf.put(entry, caches, length)
+            self._port.stored(entry, row, length, stored.size, kv.trimmable(caches))
+        except Exception:
+            log.exception("the prefix of %s could not be stored", row.request.request_id)
+
+    # When something breaks.
+
+    def _suspect(self, rows: list[Row], error: Exception) -> None:
+        """A pass of several rows failed and their state is lost. Each starts over, alone first; the culprit fails there."""
+        log.error("a pass over %d rows failed; they start over one by one: %s", len(rows), error, exc_info=error)
+        for row in rows:
+            if row.suspect:
+                self._fail(row, error)
+                continue
+            row.suspect = True
+            row.caches = kv.new(self._model)
+            row.computed = 0
+            row.draws = row.generated
+            if row not in self._prefilling:
+                self._prefilling.append(row)
+
+    def _fail(self, row: Row, error: Exception) -> None:
+        log.error("%s failed: %s", row.request.request_id, error, exc_info=error)
+        self.tally.failed += 1
+        self._out.failure(row, Failure("GenerationFailed", f"generation failed: {_sentence(error)}"))
+        row.caches = None
+        if row in self._prefilling:
+            self._prefilling.remove(row)
+        self._port.ended(row)
+
+    def _fail_all(self) -> None:
+        error = RuntimeError("the engine's step loop failed")
+        for row in [*self._batch.clear(), *self._prefilling, *self._waiting]:
+            self._fail(row, error)
+        self._prefilling.clear()
+        self._waiting.clear()
+        self._out.post()
+        mx.clear_cache()
+
+    # For the statistics; read from the event loop.
+
+    @property
+    def active(self) -> int:
+        return len(self._batch) if self._loaded.done() else 0
+
+    @property
+    def prefilling(self) -> int:
+        return len(self._prefilling)
+
+    @property
+    def ready(self) -> list[Row]:
+        return list(self._waiting)
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[:300]

@@ -1,0 +1,64 @@
+"""What the current step did, collected by ingress replica and posted as one message each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.generation.messages import Delta, Failure, StepEvents
+from actors.generation.row import Row
+from actors.ids import IngressId, RequestId
+
+
+class _Growing:
+    """A delta in the making; one a row and step."""
+
+    __slots__ = ("cached", "failure", "finish", "tokens")
+
+    def __init__(self, cached: int | None) -> None:
+        self.tokens: list[int] = []
+        self.cached = cached
+        self.finish: str | None = None
+        self.failure: Failure | None = None
+
+
+class Outgoing:
+    """Engine thread only.
+
+    Args:
+        post: sends one message; must not block or raise.
+    """
+
+    def __init__(self, post: Callable[[IngressId, StepEvents], None]) -> None:
+        self._post = post
+        self._growing: dict[IngressId, dict[RequestId, _Growing]] = {}
+        self._step = 0
+
+    def token(self, row: Row, token: int, finish: str | None) -> None:
+        delta = self._of(row)
+        delta.tokens.append(token)
+        delta.finish = finish
+
+    def failure(self, row: Row, failure: Failure) -> None:
+        delta = self._of(row)
+        delta.finish, delta.failure = "error", failure
+
+    def post(self) -> None:
+        """Send what has come together since the last call."""
+        if not self._growing:
+            return
+        self._step += 1
+        for ingress, rows in self._growing.items():
+            deltas = tuple(
+                Delta(request_id, tuple(delta.tokens), delta.cached, delta.finish, delta.failure)
+                for request_id, delta in rows.items()
+            )
+            self._post(ingress, StepEvents(self._step, deltas))
+        self._growing.clear()
+
+    def _of(self, row: Row) -> _Growing:
+        rows = self._growing.setdefault(row.request.ingress, {})
+        delta = rows.get(row.request.request_id)
+        if delta is None:
+            delta = rows[row.request.request_id] = _Growing(None if row.started else row.cached)
+            row.started = True
+        return delta

@@ -1,0 +1,111 @@
+"""What the scheduler does to mlx-lm's caches: make, merge, cut, copy and count them.
+
+A `RowCaches` belongs to one row: one cache object a layer, batch size one. A `BatchCaches` holds several rows, as
+made by the cache classes' own `merge`. Every function here belongs to the engine thread.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
+
+RowCaches = list[Any]
+BatchCaches = list[Any]
+
+
+def new(model: Any) -> RowCaches:
+    """Empty caches for one row."""
+    return make_prompt_cache(model)
+
+
+def leaves(caches: Sequence[Any]) -> Iterator[Any]:
+    """The single caches, with nested lists opened."""
+    for cache in caches:
+        if isinstance(cache, CacheList):
+            yield from leaves(cache.caches)
+        else:
+            yield cache
+
+
+def batchable(caches: RowCaches) -> bool:
+    """Whether rows with such caches can be decoded together."""
+    needed = ("merge", "prepare", "finalize", "filter", "extend", "extract")
+    kinds = {type(cache) for cache in leaves(caches)}
+    return all(hasattr(kind, "merge") and _batched_has(kind, needed[1:]) for kind in kinds)
+
+
+def _batched_has(kind: type[Any], names: Sequence[str]) -> bool:
+    batched = type(kind.merge([_empty(kind)])) if kind.__name__ != "ArraysCache" else kind
+    return all(hasattr(batched, name) for name in names)
+
+
+def _empty(kind: type[Any]) -> Any:
+    return kind(max_size=1) if kind.__name__ == "RotatingKVCache" else kind()
+
+
+def trimmable(caches: RowCaches) -> bool:
+    """Whether a shorter prefix can be cut from these caches as they are now."""
+    return all(cache.is_trimmable() for cache in caches)
+
+
+def always_trimmable(caches: RowCaches) -> bool:
+    """Whether every such cache can be cut at any length: full attention only."""
+    return all(type(cache) is KVCache for cache in leaves(caches))
+
+
+def merge(rows: Sequence[RowCaches]) -> BatchCaches:
+    """One batch from the caches of several rows; their arrays are copied."""
+    return [layer[0].merge(list(layer)) for layer in zip(*rows, strict=True)]
+
+
+def arrays(caches: Sequence[Any]) -> list[mx.array]:
+    """Every array of the caches."""
+    flat = tree_flatten([cache.state for cache in caches])
+    return [value for _, value in flat if isinstance(value, mx.array)]
+
+
+def size(caches: Sequence[Any]) -> int:
+    """Resident bytes, padding included."""
+    return sum(array.nbytes for array in arrays(caches))
+
+
+def exact(caches: RowCaches) -> RowCaches:
+    """Copies of one row's caches without the padding that growing leaves behind; evaluated.
+
+    The copies share nothing with the originals that a later step could write to.
+    """
+    copies = copy.deepcopy(list(caches))
+    for cache in leaves(copies):
+        keys = getattr(cache, "keys", None)
+        if keys is not None and getattr(cache, "offset", keys.shape[2]) < keys.shape[2]:
+            cache.keys = mx.contiguous(keys[..., : cache.offset, :])
+            cache.values = mx.contiguous(cache.values[..., : cache.offset, :])
+    mx.eval(arrays(copies))
+    return copies
+
+
+def prefix(caches: RowCaches, length: int, stored: int) -> RowCaches:
+    """Caches that hold the first `length` of the `stored` tokens; no copy until the row appends.
+
+    Raises:
+        ValueError: the caches cannot be cut there.
+    """
+    copies = copy.deepcopy(list(caches))
+    excess = stored - length
+    if excess == 0:
+        return copies
+    if not trimmable(copies):
+        raise ValueError("these caches cannot be cut")
+    for cache in leaves(copies):
+        if type(cache) is KVCache:
+            cache.keys = cache.keys[..., :length, :]
+            cache.values = cache.values[..., :length, :]
+            cache.offset = length
+        elif cache.trim(excess) != excess:
+            raise ValueError(f"{type(cache).__name__} cannot be cut by {excess} tokens")
+    return copies

@@ -1,0 +1,89 @@
+"""From a checkpoint folder to a model in memory. Runs in the engine thread, which then owns the arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.utils import load_model
+
+from actors.errors import StartError
+from actors.generation import kv
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model ready to run, and what there is to know of it."""
+
+    model: Any = field(repr=False)
+    """The mlx-lm model."""
+    weight_bytes: int
+    """Resident bytes."""
+    dtype: str
+    """Type of the unquantized weights."""
+    device: str
+    """`gpu` or `cpu`."""
+    vocabulary: int
+    """Rows of the logits."""
+    batchable: bool
+    """Whether rows can decode together."""
+    trimmable: bool
+    """Whether stored prefixes can be cut at any token."""
+
+
+def on_gpu() -> bool:
+    """Whether MLX runs on Metal or CUDA here."""
+    return mx.default_device() == mx.gpu
+
+
+def load(path: Path, dtype: str, trust_model_code: bool) -> Loaded:
+    """Load, convert and evaluate a checkpoint, and run one token through it.
+
+    Args:
+        path: a folder that `actors.models` has approved.
+        dtype: `auto`, `float32`, `bfloat16` or `float16`.
+        trust_model_code: whether the checkpoint's own Python file may run.
+
+    Raises:
+        StartError: the weights do not fit the architecture, or the model does not run.
+    """
+    try:
+        model, _ = load_model(path, lazy=True, strict=True, trust_remote_code=trust_model_code)
+        wanted = _wanted(dtype)
+        if wanted is not None:
+            model.update(tree_map(lambda array: _cast(array, wanted), model.parameters()))
+        mx.eval(model.parameters())
+        caches = kv.new(model)
+        logits = model(mx.zeros((1, 1), dtype=mx.int32), cache=caches)
+        mx.eval(logits)
+    except Exception as error:
+        raise StartError(f"the model in {path} cannot be loaded: {_first_line(error)}") from error
+    flat = [array for _, array in tree_flatten(model.parameters())]
+    floats = [array for array in flat if mx.issubdtype(array.dtype, mx.floating)]
+    return Loaded(
+        model=model,
+        weight_bytes=sum(array.nbytes for array in flat),
+        dtype=str(floats[0].dtype).removeprefix("mlx.core.") if floats else "unknown",
+        device="gpu" if on_gpu() else "cpu",
+        vocabulary=logits.shape[-1],
+        batchable=kv.batchable(kv.new(model)),
+        trimmable=kv.always_trimmable(kv.new(model)),
+    )
+
+
+def _wanted(dtype: str) -> mx.Dtype | None:
+    if dtype == "auto":
+        return None if on_gpu() else mx.float32
+    return {"float32": mx.float32, "bfloat16": mx.bfloat16, "float16": mx.float16}[dtype]
+
+
+def _cast(array: mx.array, dtype: mx.Dtype) -> mx.array:
+    return array.astype(dtype) if mx.issubdtype(array.dtype, mx.floating) else array
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return " ".join(text.split())[:400]

@@ -1,0 +1,201 @@
+"""The protocol of the generation scheduler, whole.
+
+    describe()             -> Description      what is served, and where its mailbox is
+    submit(Submit)         -> Accepted|Failure a row joins the waiting line, or why it may not
+    statistics()           -> SchedulerStatistics
+    drain()                -> None             refuse new rows, return when the last one has ended
+
+Deltas do not travel as actor calls (2 ms of Python a message on both sides, measured in docs/architecture.md):
+each ingress replica keeps one stream socket open to the scheduler's mailbox, says `Hello`, and reads one
+`StepEvents` a step with everything that happened to its rows. `Cancel` goes the other way on it. A socket that closes tells either side at once
+that the other one is gone: the scheduler then cancels the rows, the ingress ends their streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.ids import IngressId, Incarnation, RequestId
+from actors.prompt_cache.messages import TokenBytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a row picks its tokens."""
+
+    temperature: float = 0.0
+    """0 is greedy."""
+    top_p: float = 0.0
+    """Nucleus mass in (0, 1); 0 and 1 are off."""
+    top_k: int = 0
+    """Tokens kept; 0 is off."""
+    min_p: float = 0.0
+    """Least probability relative to the likeliest token's; 0 is off."""
+    seed: int = 0
+    """64-bit seed of the row's own random stream; position and seed alone decide each draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """One row."""
+
+    request_id: RequestId
+    """Name of the row, unique."""
+    ingress: IngressId
+    """Whose mailbox gets its events; must have said Hello."""
+    prompt: TokenBytes
+    """Prompt token ids, at least one, all within the vocabulary."""
+    max_tokens: int | None
+    """Tokens to generate at most; None generates until an end token."""
+    sampling: Sampling
+    """How to pick tokens."""
+    session: str | None = None
+    """Session affinity for the prompt cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The row waits for its turn."""
+
+    request_id: RequestId
+    """Which."""
+    waiting: int
+    """Rows in line before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End a row. Unknown and finished rows are ignored; may be repeated."""
+
+    request_id: RequestId
+    """Which."""
+    reason: str
+    """For the log: `disconnect`, `stop`, `shutdown`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a row ended in an error; rebuilt by `errors.by_name`."""
+
+    error: str
+    """Class name in actors/errors.py."""
+    message: str
+    """What the client is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What one step did to one row."""
+
+    request_id: RequestId
+    """Which row."""
+    tokens: tuple[int, ...] = ()
+    """New tokens in order; the last one is the end token when `finish` is `stop`."""
+    cached_tokens: int | None = None
+    """On the first delta of a row: prompt tokens that came from the prompt cache."""
+    finish: str | None = None
+    """`stop` (end token), `length` (max_tokens) or `error`; None while it runs."""
+    failure: Failure | None = None
+    """With `error`: why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvents:
+    """One message a step and ingress replica."""
+
+    step: int
+    """Number of the engine's step, rising; several steps are coalesced while the socket is full."""
+    deltas: tuple[Delta, ...]
+    """In order; one row may occur more than once when steps were coalesced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """First frame of an ingress on the mailbox socket."""
+
+    ingress: IngressId
+    """Who."""
+    secret: str
+    """From `Description`; a socket that does not know it is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What is served, and where the mailbox is."""
+
+    incarnation: Incarnation
+    """Life of the scheduler."""
+    model_id: str
+    """Name shown on the wire."""
+    model_path: str
+    """Folder of the checkpoint on the scheduler's machine."""
+    mailbox_host: str
+    """Address of the mailbox."""
+    mailbox_port: int
+    """Port of the mailbox."""
+    mailbox_secret: str
+    """What `Hello` must carry. Never logged."""
+    vocabulary: int
+    """Token ids are below this (rows of the embedding matrix)."""
+    context_limit: int | None
+    """Enforced cap on prompt plus answer; None when none applies."""
+    max_rows: int
+    """Rows decoded together."""
+    batchable: bool
+    """Whether the model's caches can be batched; when not, rows are served one by one."""
+    trimmable: bool
+    """Whether stored prefixes can be cut at any token."""
+    weight_bytes: int
+    """Resident bytes of the weights."""
+    dtype: str
+    """Type of the weights."""
+    device: str
+    """`gpu` or `cpu`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerStatistics:
+    """State of the scheduler. Every duration is in seconds, every size in bytes."""
+
+    active_rows: int
+    """Decoding now."""
+    prefilling_rows: int
+    """Admitted, prompt not done."""
+    waiting_rows: int
+    """In line."""
+    oldest_wait_s: float
+    """How long the first in line has waited."""
+    submitted_rows: int
+    """Since start."""
+    finished_rows: int
+    """Ended by an end token or max_tokens."""
+    cancelled_rows: int
+    """Ended by their clients."""
+    failed_rows: int
+    """Ended by an exception."""
+    prompt_tokens: int
+    """Prompt tokens computed since start."""
+    cached_tokens: int
+    """Prompt tokens taken from the prompt cache since start."""
+    generated_tokens: int
+    """Since start."""
+    tokens_per_s: float
+    """Generated over the last ten seconds."""
+    prefill_tokens_per_s: float
+    """Measured prompt rate; what the step budget is made from."""
+    steps: int
+    """Decode steps since start."""
+    kv_bytes: int
+    """Caches of the running rows."""
+    stored_bytes: int
+    """Stored prefixes held here."""
+    lease_wait_s: float
+    """Waiting for the lease since start."""
+    lease_hold_s: float
+    """Holding it since start."""
+    mailbox_depth: int
+    """Messages in the engine's inbox."""
+    mailbox_backlog_bytes: int
+    """Events not yet taken by slow ingress replicas."""
+    ingress_replicas: int
+    """Connected mailboxes."""

@@ -1,0 +1,99 @@
+"""One ingress replica: HTTP in front, the scheduler's mailbox behind. Stateless; never imports MLX."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from actors.gpu_lease.messages import LeaseStatistics
+from actors.ingress.link import SchedulerLink
+from actors.ingress.server import HttpServer, bind
+from actors.models.card import ModelCard
+from actors.prompt_cache.messages import CacheStatistics
+from actors.settings import Settings
+from routes.app import create_app
+from routes.context import AppContext
+from routes.gate import GateStatistics
+from routes.preparation import Preparation
+from routes.tokenizer import ChatTokenizer
+
+log = logging.getLogger("troupe.ingress")
+
+
+class Ingress:
+    """All methods are called on one event loop.
+
+    Args:
+        settings: the whole configuration.
+        card: what is served.
+        scheduler: handle of the generation scheduler.
+        manager: handle of the prompt-cache manager.
+        lease: returns the handle of this machine's GPU lease.
+        replica: name of this replica.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        card: ModelCard,
+        scheduler: Any,
+        manager: Any,
+        lease: Callable[[], Any],
+        replica: str,
+    ) -> None:
+        self._settings = settings
+        self._card = card
+        self._manager = manager
+        self._lease_factory = lease
+        self._lease: Any = None
+        self._link = SchedulerLink(scheduler)
+        self._replica = replica
+
+    async def start(self) -> None:
+        """Wait for the scheduler, then open the port. Raises `StartError`."""
+        settings = self._settings
+        sock = bind(settings.server.host, settings.server.port, shared=settings.ingress.max_replicas > 1)
+        tokenizer = ChatTokenizer.load(self._card.path)
+        await self._link.start()
+        self._context = AppContext(
+            settings=settings,
+            card=self._card,
+            tokenizer=tokenizer,
+            generation=self._link,
+            cache_statistics=self._cache_statistics,
+            lease_statistics=self._lease_statistics,
+            preparation=Preparation(settings.ingress.preparation_threads, settings.ingress.preparation_queue),
+            started_at=int(time.time()),
+            replica=self._replica,
+        )
+        self._server = HttpServer(create_app(self._context), sock, settings.server.drain_timeout_s)
+        self._server.start()
+
+    def check_health(self) -> None:
+        """Raises when the HTTP server has ended, so that the replica is replaced."""
+        if not self._server.alive:
+            raise RuntimeError("the HTTP server has ended")
+
+    @property
+    def open_requests(self) -> int:
+        return self._context.gate.statistics().open_requests
+
+    async def statistics(self) -> GateStatistics:
+        return self._context.gate.statistics()
+
+    async def stop(self) -> None:
+        """Refuse new requests, answer open ones, close the port."""
+        self._context.gate.close()
+        await self._server.stop()
+        self._link.close()
+        self._context.preparation.close()
+
+    async def _cache_statistics(self) -> CacheStatistics:
+        return await self._manager.statistics.remote()
+
+    async def _lease_statistics(self) -> LeaseStatistics:
+        if self._lease is None:
+            self._lease = self._lease_factory()
+        return await self._lease.statistics.remote()

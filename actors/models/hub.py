@@ -1,0 +1,72 @@
+"""Checkpoints of a model hub, fetched into the hub's own local cache."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import sys
+from pathlib import Path
+
+from actors.errors import StartError
+from actors.models.progress import logging_bar
+
+log = logging.getLogger("troupe.models")
+
+# What mlx-lm and transformers read, and nothing else of what a repository may hold.
+_FILES = [
+    "*.json",
+    "model*.safetensors",
+    "tokenizer.model",
+    "tiktoken.model",
+    "*.tiktoken",
+    "*.txt",
+    "*.jsonl",
+    "*.jinja",
+]
+
+
+def fetch(repository: str, *, progress: bool, code: bool = False) -> Path:
+    """The local folder of a repository's newest revision; only what is missing is fetched. Blocks for the download.
+
+    When the hub cannot be reached, the newest revision in the local cache serves, if it is whole.
+    An interrupted fetch is taken up again by the next one. `code` also fetches Python files, which are not run here.
+
+    Raises:
+        StartError: there is no such repository, it may not be read, the hub cannot be reached, or there is no room.
+    """
+    from huggingface_hub import snapshot_download
+
+    drawn = progress and sys.stderr.isatty()
+    try:
+        log.info("looking for %s", repository)
+        folder = snapshot_download(
+            repository,
+            allow_patterns=[*_FILES, "*.py"] if code else _FILES,
+            tqdm_class=None if drawn else logging_bar(f"fetching {repository}"),
+        )
+    except Exception as error:
+        log.debug("fetching %s failed", repository, exc_info=True)
+        raise StartError(_sentence(repository, error)) from None
+    return Path(folder)
+
+
+def _sentence(repository: str, error: Exception) -> str:
+    from huggingface_hub import errors
+
+    match error:
+        case errors.HFValidationError():
+            return f"{repository!r} is neither `starter`, nor a folder, nor the id of a repository such as `owner/name`"
+        case errors.GatedRepoError():
+            return f"{repository} is gated: accept its terms on its page, then log in with `hf auth login`"
+        case errors.RepositoryNotFoundError():
+            return f"the hub has no repository {repository} (or it is private: log in with `hf auth login`)"
+        case errors.IncompleteSnapshotError():
+            return f"the hub cannot be reached, and {repository} is only partly in the local cache"
+        case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled():
+            return f"the hub cannot be reached, and {repository} is not in the local cache"
+        case errors.HfHubHTTPError():
+            return f"the hub answered {error.response.status_code} for {repository}"
+        case OSError(errno=errno.ENOSPC):
+            return f"the disk is full: {repository} does not fit into the local cache"
+    words = str(error).strip().splitlines() or [type(error).__name__]
+    return f"cannot fetch {repository}: {words[0]}"

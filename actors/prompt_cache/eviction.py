@@ -1,0 +1,81 @@
+"""Who stays and who goes when a new entry arrives. Pure.
+
+Rules, in the order they apply:
+
+1. An entry that a stored one already covers is redundant: a longer trimmable entry gives every prefix it could give.
+2. An entry that does not fit beside what is pinned is refused, and nothing is evicted for it. Budget 0 refuses all.
+3. A new entry supersedes the older entry with the same tokens and, when it is trimmable, every entry it covers.
+4. Room is made by evicting the least recently used first, those a session refers to last, pinned ones never.
+   The new entry itself is never the victim, even when everything else is referenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
+
+
+class Resident(Protocol):
+    """What the rules look at."""
+
+    @property
+    def length(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def trimmable(self) -> bool: ...
+    @property
+    def pinned(self) -> bool: ...
+
+
+R = TypeVar("R", bound=Resident)
+
+
+def redundant(newcomer: R, twin: R | None, cover: R | None) -> R | None:
+    """The stored entry that makes the newcomer needless, if any.
+
+    Args:
+        newcomer: the entry that arrives.
+        twin: the stored entry with exactly its tokens.
+        cover: a trimmable stored entry that begins with its tokens.
+    """
+    if cover is not None and cover.length > newcomer.length:
+        return cover
+    if twin is None or (newcomer.trimmable and not twin.trimmable):
+        return None
+    # Both would be in memory until the pins of the older one go, for nothing gained.
+    return twin if twin.pinned or (twin.trimmable and not newcomer.trimmable) else None
+
+
+def superseded(newcomer: R, prefixes: Sequence[R]) -> list[R]:
+    """Stored entries that the newcomer makes needless.
+
+    Args:
+        newcomer: the entry that arrives.
+        prefixes: stored entries that are prefixes of it or equal it.
+    """
+    return [old for old in prefixes if newcomer.trimmable or old.length == newcomer.length]
+
+
+def fits(size: int, budget: int, pinned: int) -> bool:
+    """Whether `size` bytes find room in `budget` when everything but `pinned` bytes may go."""
+    return budget > 0 and size <= budget - pinned
+
+
+def victims(residents: Iterable[R], excess: int, referenced: Callable[[R], bool]) -> list[R]:
+    """Entries to evict so that at least `excess` bytes become free, or all that may go when they are fewer.
+
+    Args:
+        residents: candidates, least recently used first.
+        excess: bytes over the budget.
+        referenced: whether a session refers to the entry.
+    """
+    movable = [resident for resident in residents if not resident.pinned]
+    preference = sorted(movable, key=referenced)  # stable: the order of use stays within each half
+    chosen: list[R] = []
+    for resident in preference:
+        if excess <= 0:
+            break
+        chosen.append(resident)
+        excess -= resident.size
+    return chosen

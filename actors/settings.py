@@ -1,0 +1,235 @@
+"""The whole configuration: one model, read from the `args` of a Serve application in configs/*.yaml.
+
+An unknown or ill-typed key is refused with its path and what would have been allowed there (`explain`).
+docs/configuration.md is generated from the descriptions below by `troupe reference`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from actors.errors import StartError
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+def _bytes(value: object) -> object:
+    """Accept `8GiB`, `500 MB` or a plain number of bytes."""
+    if not isinstance(value, str):
+        return value
+    match = _SIZE.fullmatch(value)
+    if match is None or match[2].lower() not in _UNITS:
+        raise ValueError("should be a number of bytes or a size such as 500MB or 8GiB")
+    return int(float(match[1]) * _UNITS[match[2].lower()])
+
+
+Size = Annotated[int, Field(ge=0), BeforeValidator(_bytes)]
+"""A number of bytes; text such as `8GiB` or `500MB` is accepted."""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class ServerSettings(Section):
+    """Where clients reach the server, and who may."""
+
+    host: str = Field("127.0.0.1", description="Address to listen on. Anything but loopback exposes the server.")
+    port: int = Field(8080, ge=1, le=65535, description="TCP port of the HTTP API.")
+    api_key: str | None = Field(
+        None, min_length=1, description="When set, every route but /health asks for it as a bearer token or x-api-key."
+    )
+    cors_origins: tuple[str, ...] = Field(
+        (), description="Origins whose pages may call the API. Empty keeps CORS closed; `*` opens it to all."
+    )
+    max_body_bytes: Size = Field(64 * 2**20, description="Largest request body; a longer one answers 413.")
+    drain_timeout_s: float = Field(
+        30.0, ge=0, description="How long a stopping server lets running requests finish before it ends them."
+    )
+
+
+class IngressSettings(Section):
+    """The processes that speak HTTP, render chat templates and tokenize."""
+
+    min_replicas: int = Field(1, ge=1, description="Replicas kept even when idle.")
+    max_replicas: int = Field(1, ge=1, description="Replicas at most; above the minimum they follow open requests.")
+    target_requests: int = Field(64, ge=1, description="Open requests a replica before another one is started.")
+    preparation_queue: int = Field(
+        64, ge=1, description="Requests that may wait for rendering and tokenizing; one more answers 429."
+    )
+    preparation_threads: int = Field(1, ge=1, le=16, description="Threads that render and tokenize.")
+
+
+class GenerationSettings(Section):
+    """The generation scheduler: its batch, its queue and what a request gets when it does not say."""
+
+    max_rows: int = Field(8, ge=1, le=256, description="Requests decoded together. 1 serves strictly one by one.")
+    queue: int = Field(64, ge=1, description="Requests that may wait for a row; one more answers 429.")
+    prefill_stall_s: float = Field(
+        0.25,
+        gt=0,
+        le=10,
+        description="How long running rows may wait for a chunk of somebody's prompt; sets the prefill token budget "
+        "of a step from the measured prefill rate.",
+    )
+    prefill_step_tokens: int = Field(
+        2048, ge=16, le=65536, description="Prompt tokens of one step at most, whatever the measured rate allows."
+    )
+    context_tokens: int | Literal["model"] | None = Field(
+        None,
+        description="Cap on prompt plus answer. `model` takes the model's own window; unset never caps. A prompt that "
+        "leaves no room answers 400 context_over_budget, and max_tokens is cut to the room left.",
+    )
+    temperature: float | None = Field(None, ge=0, le=5, description="Default temperature; 0 is greedy.")
+    top_p: float | None = Field(None, ge=0, le=1, description="Default top_p; 0 is off.")
+    top_k: int | None = Field(None, ge=0, description="Default top_k; 0 is off.")
+    max_tokens: int | None = Field(None, ge=1, description="Default max_tokens; unset generates until the end token.")
+    blas: Literal["auto", "off"] = Field(
+        "auto",
+        description="On a CPU, `auto` preloads OpenBLAS into the scheduler where the system has it (30 times faster "
+        "in float32); `off` never does.",
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto",
+        description="Type of the weights. `auto` keeps the checkpoint's own on a GPU and converts to float32 on a CPU, "
+        "which runs nothing else at speed; quantized layers keep their quantization.",
+    )
+    trust_model_code: bool = Field(
+        False, description="Run the Python file a checkpoint names in `model_file`. Only for folders you wrote."
+    )
+
+
+class PromptCacheSettings(Section):
+    """The RAM tier of known prefixes."""
+
+    max_bytes: Size = Field(8 * 2**30, description="RAM for stored prefixes; 0 switches the cache off.")
+    min_tokens: int = Field(16, ge=1, description="Shorter prefixes are not worth an entry.")
+
+
+class LeaseWeights(Section):
+    """Shares of MLX time under contention; each class gets weight / sum of the weights of those waiting."""
+
+    interactive: float = Field(8.0, gt=0, description="Chat and text completions.")
+    transcription: float = Field(4.0, gt=0, description="Speech to text.")
+    embeddings: float = Field(2.0, gt=0, description="Embeddings.")
+    background: float = Field(1.0, gt=0, description="Jobs such as training and quantization.")
+
+
+class LeaseSettings(Section):
+    """The one permission a machine gives to run MLX."""
+
+    slice_ms: float = Field(100.0, gt=0, description="Measured work a holder does before it yields to a waiter.")
+    liveness_ms: float = Field(250.0, gt=0, le=1000, description="How often a holder's process is checked.")
+    weights: LeaseWeights = Field(default_factory=LeaseWeights, description="Shares under contention.")
+    memory_budget: Size | None = Field(
+        None, description="Bytes of weights and caches the ledger may hand out; unset takes 0.75 of the RAM."
+    )
+
+
+class LoggingSettings(Section):
+    """What the actors write."""
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level written.")
+    format: Literal["text", "json"] = Field("text", description="`json` writes one object a line.")
+
+
+class Settings(Section):
+    """Everything configs/*.yaml may say under `args`."""
+
+    model: str = Field(
+        "starter",
+        min_length=1,
+        description="`starter` (SmolLM2-135M-Instruct, fetched once), a hub repo id such as "
+        "`mlx-community/Qwen3-4B-4bit`, or the path of a local folder.",
+    )
+    server: ServerSettings = Field(default_factory=ServerSettings, description="HTTP.")
+    ingress: IngressSettings = Field(default_factory=IngressSettings, description="HTTP processes.")
+    generation: GenerationSettings = Field(default_factory=GenerationSettings, description="Generation.")
+    prompt_cache: PromptCacheSettings = Field(default_factory=PromptCacheSettings, description="Prompt cache.")
+    gpu_lease: LeaseSettings = Field(default_factory=LeaseSettings, description="GPU lease.")
+    logging: LoggingSettings = Field(default_factory=LoggingSettings, description="Logging.")
+
+
+def parse(args: Mapping[str, Any]) -> Settings:
+    """Settings from the `args` of an application.
+
+    Raises:
+        StartError: a key is unknown or ill-typed; the message holds one line a fault, each with its path.
+    """
+    try:
+        return Settings.model_validate(dict(args))
+    except ValidationError as error:
+        raise StartError("\n".join(explain(error))) from None
+
+
+def read(path: Path) -> Settings:
+    """Settings of the application in a Serve config file.
+
+    Raises:
+        StartError: the file is missing, is no Serve config with one application, or says something wrong.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StartError(f"cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise StartError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    applications = document.get("applications") if isinstance(document, dict) else None
+    if not isinstance(applications, list) or len(applications) != 1 or not isinstance(applications[0], dict):
+        raise StartError(f"{path} should hold `applications:` with exactly one application")
+    args = applications[0].get("args") or {}
+    if not isinstance(args, dict):
+        raise StartError(f"{path}: args should be a mapping of settings")
+    return parse(args)
+
+
+def explain(error: ValidationError) -> list[str]:
+    """One sentence a fault: the key's path, what is wrong, what is allowed there."""
+    return [_sentence(fault) for fault in error.errors()]
+
+
+def _sentence(fault: Any) -> str:
+    location = [part for part in fault["loc"] if not (isinstance(part, str) and part.startswith(("literal[", "int")))]
+    path = ".".join(str(part) for part in location)
+    if fault["type"] == "extra_forbidden":
+        parent = _section(location[:-1])
+        allowed = ", ".join(sorted(parent.model_fields)) if parent else "nothing"
+        return f"{path}: unknown setting; allowed here: {allowed}"
+    given = "" if isinstance(fault.get("input"), dict) else f", not {fault.get('input')!r}"
+    message = fault["msg"].removeprefix("Value error, ")
+    return f"{path or 'args'}: {message[:1].lower()}{message[1:]}{given}{_choices(location)}"
+
+
+def _choices(location: list[Any]) -> str:
+    parent = _section(location[:-1])
+    if parent is None or not location or location[-1] not in parent.model_fields:
+        return ""
+    info = parent.model_fields[location[-1]]
+    return f" (allowed: {_type_name(info.annotation)})"
+
+
+def _type_name(annotation: Any) -> str:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "a mapping of " + ", ".join(sorted(annotation.model_fields))
+    if get_origin(annotation) is Literal:
+        return ", ".join(repr(value) for value in get_args(annotation))
+    if parts := [part for part in get_args(annotation) if part is not Ellipsis]:
+        return " or ".join("null" if part is type(None) else _type_name(part) for part in parts)
+    return getattr(annotation, "__name__", str(annotation))
+
+
+def _section(location: list[Any]) -> type[BaseModel] | None:
+    model: type[BaseModel] = Settings
+    for part in location:
+        info = model.model_fields.get(str(part))
+        if info is None or not (isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)):
+            return None
+        model = info.annotation
+    return model

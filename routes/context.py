@@ -1,0 +1,57 @@
+"""What the routes of one ingress replica share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from actors.clock import Clock, MonotonicClock
+from actors.generation.client import GenerationClient
+from actors.generation.messages import Description
+from actors.gpu_lease.messages import LeaseStatistics
+from actors.models.card import ModelCard
+from actors.prompt_cache.messages import CacheStatistics
+from actors.settings import Settings
+from routes.gate import Gate
+from routes.preparation import Preparation
+from routes.tokenizer import ChatTokenizer
+
+
+@dataclass(frozen=True)
+class AppContext:
+    """Built once by whoever hosts the application; the tests build it from fakes."""
+
+    settings: Settings
+    """The whole configuration."""
+    card: ModelCard
+    """The served checkpoint."""
+    tokenizer: ChatTokenizer
+    """Its tokenizer."""
+    generation: GenerationClient
+    """The way to the generation scheduler."""
+    cache_statistics: Callable[[], Awaitable[CacheStatistics]]
+    """Asks the prompt-cache manager."""
+    lease_statistics: Callable[[], Awaitable[LeaseStatistics]]
+    """Asks the GPU lease."""
+    preparation: Preparation
+    """The threads that render and tokenize."""
+    started_at: int
+    """Start of the server, in whole seconds since the epoch."""
+    replica: str = "ingress"
+    """Name of this ingress replica, for statistics."""
+    gate: Gate = field(default_factory=Gate)
+    """Counts requests, and refuses them while the server stops."""
+    clock: Clock = field(default_factory=MonotonicClock)
+    """Measures durations."""
+
+
+def batch_mode(description: Description) -> str:
+    """`off` (one row by configuration), `serial` (the model's caches cannot be batched) or `batch`."""
+    if description.max_rows == 1:
+        return "off"
+    return "batch" if description.batchable else "serial"
+
+
+def lane(description: Description) -> str:
+    """How requests are executed, as `usage` says it."""
+    return "batched" if batch_mode(description) == "batch" else "serial"

@@ -1,0 +1,56 @@
+"""From a prompt and what a request wants to the row that is submitted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.errors import ContextOverBudget, InvalidRequest
+from actors.generation.messages import Description, Submit
+from actors.ids import IngressId, RequestId
+from actors.settings import GenerationSettings
+from routes.sampling import SamplingDefaults, resolve_sampling
+from routes.schema.generation import GenerationFields
+from routes.tokenizer import pack_tokens
+
+_MOST_TOKENS = 2**31 - 1
+
+
+def plan_row(
+    request_id: RequestId,
+    ingress: IngressId,
+    prompt: Sequence[int],
+    wanted: GenerationFields,
+    settings: GenerationSettings,
+    defaults: SamplingDefaults,
+    description: Description,
+) -> Submit:
+    """The row of one request.
+
+    Raises:
+        InvalidRequest: the prompt has no tokens, or one that the model does not know.
+        ContextOverBudget: the prompt leaves no room for an answer.
+    """
+    if not prompt:
+        raise InvalidRequest("the prompt has no tokens")
+    if max(prompt) >= description.vocabulary:
+        raise InvalidRequest(f"prompt build failed: token {max(prompt)} is not in the model's vocabulary")
+    return Submit(
+        request_id=request_id,
+        ingress=ingress,
+        prompt=pack_tokens(prompt),
+        max_tokens=_room(len(prompt), wanted.max_tokens or settings.max_tokens, description.context_limit),
+        sampling=resolve_sampling(wanted, defaults, description.vocabulary),
+        session=wanted.session,
+    )
+
+
+def _room(prompt_tokens: int, max_tokens: int | None, limit: int | None) -> int | None:
+    if limit is None:
+        return None if max_tokens is None else min(max_tokens, _MOST_TOKENS)
+    room = limit - prompt_tokens
+    if room < 1:
+        raise ContextOverBudget(
+            f"the prompt has {prompt_tokens} tokens, which leaves no room for an answer within the context limit "
+            f"of {limit} tokens"
+        )
+    return room if max_tokens is None else min(max_tokens, room)

@@ -1,0 +1,69 @@
+"""Every actor's statistics at one moment, for /stats and /metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from actors.errors import EngineUnavailable
+from actors.generation.messages import Description, SchedulerStatistics
+from actors.gpu_lease.messages import LeaseStatistics
+from actors.prompt_cache.messages import CacheStatistics
+from routes.context import AppContext
+from routes.gate import GateStatistics
+from routes.preparation import PreparationStatistics
+
+T = TypeVar("T")
+_PATIENCE_S = 2.0
+"""An actor that does not answer within this is shown as absent; the others are shown all the same."""
+_log = logging.getLogger("troupe.routes")
+
+
+@dataclass(frozen=True, slots=True)
+class IngressStatistics:
+    """This ingress replica."""
+
+    replica: str
+    """Its name."""
+    gate: GateStatistics
+    """Requests inside."""
+    preparation: PreparationStatistics
+    """The line in front of the tokenizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """None stands for an actor that did not answer."""
+
+    ingress: IngressStatistics
+    description: Description | None
+    scheduler: SchedulerStatistics | None
+    prompt_cache: CacheStatistics | None
+    lease: LeaseStatistics | None
+
+
+async def take_snapshot(context: AppContext) -> Snapshot:
+    """Ask all actors at once. Returns within two seconds, whoever is down."""
+    scheduler, cache, lease = await asyncio.gather(
+        _ask("generation scheduler", context.generation.statistics()),
+        _ask("prompt cache", context.cache_statistics()),
+        _ask("gpu lease", context.lease_statistics()),
+    )
+    try:
+        description = context.generation.description
+    except EngineUnavailable:
+        description = None
+    ingress = IngressStatistics(context.replica, context.gate.statistics(), context.preparation.statistics())
+    return Snapshot(ingress, description, scheduler, cache, lease)
+
+
+async def _ask(actor: str, question: Awaitable[T]) -> T | None:
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await question
+    except Exception as error:  # a dead actor fails in ways of its own; here all that counts is that it is silent
+        _log.warning("no statistics from the %s: %s", actor, error or type(error).__name__)
+        return None

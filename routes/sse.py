@@ -1,0 +1,48 @@
+"""Server-sent events: the frames of a stream and the response that carries them."""
+
+from __future__ import annotations
+
+from starlette.types import Send
+
+from routes.errors import error_body
+from routes.wire import json_bytes
+
+DONE = b"data: [DONE]\n\n"
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def frame(payload: bytes) -> bytes:
+    """One event. JSON holds no line break, so it always fits one line."""
+    return b"data: " + payload + b"\n\n"
+
+
+def error_frame(error: Exception) -> bytes:
+    """The last event of a stream that failed after it had begun."""
+    return frame(json_bytes(error_body(error)))
+
+
+class EventStream:
+    """Writes one stream. Each call is one write of the socket and waits while the socket is full."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+        """Whether the headers have been sent."""
+
+    async def begin(self, first: bytes = b"") -> None:
+        """Send the headers, then the first frames."""
+        self.begun = True
+        await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        if first:
+            await self.write(first)
+
+    async def write(self, frames: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+
+    async def end(self, last: bytes = b"") -> None:
+        """Send the last frames and close the stream."""
+        await self._send({"type": "http.response.body", "body": last, "more_body": False})

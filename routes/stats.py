@@ -1,0 +1,87 @@
+"""GET /stats: the state of the server as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from routes.context import AppContext, batch_mode
+from routes.snapshot import Snapshot, take_snapshot
+from routes.wire import json_response
+
+
+class StatsRoute:
+    """Figures an actor did not give are null."""
+
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+
+    async def show(self, request: Request) -> Response:
+        context = self._context
+        snapshot = await take_snapshot(context)
+        return json_response(
+            {
+                "server": {"owner": "serve", "model": context.card.model_id, "started_at": context.started_at},
+                "prompt_cache": _prompt_cache(snapshot),
+                "kv_quant": {"mode": "bf16"},
+                "admission": _admission(snapshot, context.settings.gpu_lease.memory_budget),
+                "batch": _batch(snapshot),
+                "troupe": {
+                    "scheduler": _plain(snapshot.scheduler),
+                    "prompt_cache": _plain(snapshot.prompt_cache),
+                    "lease": _plain(snapshot.lease),
+                    "ingress": _ingress(snapshot),
+                },
+            }
+        )
+
+
+def _prompt_cache(snapshot: Snapshot) -> dict[str, object] | None:
+    cache = snapshot.prompt_cache
+    if cache is None:
+        return None
+    return {
+        "entries": cache.entries,
+        "bytes": cache.size,
+        "max_bytes": cache.max_size,
+        "hits": cache.hits,
+        "misses": cache.misses,
+    }
+
+
+def _admission(snapshot: Snapshot, budget: int | None) -> dict[str, object]:
+    description, lease = snapshot.description, snapshot.lease
+    return {
+        "enforced_context_tokens": description.context_limit if description else None,
+        "memory_budget_bytes": budget,
+        "usable_bytes": lease.budget_bytes if lease else None,
+        "weights_bytes": description.weight_bytes if description else None,
+    }
+
+
+def _batch(snapshot: Snapshot) -> dict[str, object] | None:
+    description, scheduler = snapshot.description, snapshot.scheduler
+    if description is None or scheduler is None:
+        return None
+    mode = batch_mode(description)
+    return {
+        "configured": description.max_rows,
+        "mode": mode,
+        "batched": mode == "batch",
+        "active_rows": scheduler.active_rows,
+        "pending_rows": scheduler.waiting_rows + scheduler.prefilling_rows,
+        "submitted_rows": scheduler.submitted_rows if mode == "batch" else 0,
+        "kv_bytes": scheduler.kv_bytes,
+        "kv_budget_bytes": None,
+    }
+
+
+def _ingress(snapshot: Snapshot) -> dict[str, object]:
+    ingress = snapshot.ingress
+    return {"replica": ingress.replica, **asdict(ingress.gate), "preparation": asdict(ingress.preparation)}
+
+
+def _plain(statistics: object) -> dict[str, object] | None:
+    return None if statistics is None else asdict(statistics)  # type: ignore[call-overload]

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from actors.ids import EntryId, Incarnation, RequestId
+from actors.prompt_cache.messages import (
+    CacheStatistics,
+    Entry,
+    Lookup,
+    Match,
+    Publish,
+    Published,
+    Reconcile,
+    Unpin,
+)
+
+ENTRY = Entry(EntryId("entry-1"), b"\x01\x00\x00\x00\xff\xff\xff\xff", 4096, True, "session")
+EVERY_MESSAGE = [
+    ENTRY,
+    Lookup(RequestId("r"), "model", Incarnation("s"), b"\x02\x00\x00\x00", None),
+    Match(Incarnation("m"), ENTRY.entry, 1),
+    Match(Incarnation("m"), None, 0),
+    Unpin(RequestId("r"), ENTRY.entry),
+    Publish("model", Incarnation("s"), ENTRY),
+    Published(Incarnation("m"), (ENTRY.entry,)),
+    Reconcile("model", Incarnation("s"), (ENTRY, ENTRY)),
+    CacheStatistics(1, 2, 3, 4, 5, 6, 7, 8, 9),
+]
+
+
+@pytest.mark.parametrize("message", EVERY_MESSAGE, ids=lambda message: type(message).__name__)
+def test_messages_survive_the_way_to_another_process(message: object) -> None:
+    assert pickle.loads(pickle.dumps(message)) == message
+
+
+def test_messages_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        ENTRY.size = 1  # pyright: ignore[reportAttributeAccessIssue]

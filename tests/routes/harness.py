@@ -1,0 +1,239 @@
+"""What the route tests share: a small tokenizer, a scripted scheduler, and a server around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from actors.clock import FakeClock
+from actors.errors import EngineUnavailable
+from actors.generation.messages import Delta, Description, SchedulerStatistics, Submit
+from actors.gpu_lease.messages import ClassStatistics, LeaseStatistics
+from actors.ids import IngressId, Incarnation, RequestId
+from actors.models.card import ModelCard
+from actors.prompt_cache.messages import CacheStatistics
+from actors.settings import Settings
+from routes.app import create_app
+from routes.context import AppContext
+from routes.preparation import Preparation
+from routes.tokenizer import ChatTokenizer
+
+TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if message.role == 'tool' and not message.tool_call_id %}{{ raise_exception('a tool needs an id') }}{% endif %}"
+    "<|start|>{{ message.role }}:{{ message.content }}<|end|>"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant:{% endif %}"
+    "{% if enable_thinking is defined and not enable_thinking %}[quick]{% endif %}"
+)
+SPECIAL = ("<|end|>", "<|start|>")
+END = 256
+
+
+def byte_tokenizer(template: str | None = TEMPLATE) -> ChatTokenizer:
+    """One token a byte, numbered by the byte-level alphabet; then `<|end|>` (256) and `<|start|>` (257)."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE(vocab={letter: index for index, letter in enumerate(alphabet)}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens([AddedToken(word, special=True) for word in SPECIAL])
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=SPECIAL[0], bos_token=SPECIAL[1])
+    wrapped.chat_template = template
+    return ChatTokenizer(wrapped)
+
+
+Step = Delta | Exception | asyncio.Event
+Script = Callable[[Submit], Iterable[Step]]
+
+
+def description(**changes: Any) -> Description:
+    """A scheduler that batches eight rows, without a context cap."""
+    values: dict[str, Any] = {
+        "incarnation": Incarnation("one"),
+        "model_id": "org/tiny",
+        "model_path": "/models/tiny",
+        "mailbox_host": "127.0.0.1",
+        "mailbox_port": 1,
+        "mailbox_secret": "secret",
+        "vocabulary": 258,
+        "context_limit": None,
+        "max_rows": 8,
+        "batchable": True,
+        "trimmable": True,
+        "weight_bytes": 1000,
+        "dtype": "float32",
+        "device": "cpu",
+    }
+    return Description(**{**values, **changes})
+
+
+class ScriptedGeneration:
+    """A `GenerationClient` whose rows do what a script says: give a delta, raise, or wait for an event."""
+
+    ingress = IngressId("ingress-test")
+
+    def __init__(self) -> None:
+        self.described: Description | None = description()
+        self.refusal: Exception | None = None
+        self.script: Script = lambda submit: ()
+        self.submitted: list[Submit] = []
+        self.cancelled: list[RequestId] = []
+        self.entered = asyncio.Event()
+        self.down = False
+
+    @property
+    def description(self) -> Description:
+        if self.described is None:
+            raise EngineUnavailable("the scheduler is restarting")
+        return self.described
+
+    @asynccontextmanager
+    async def generate(self, request: Submit) -> AsyncIterator[AsyncIterator[Delta]]:
+        if self.refusal is not None:
+            raise self.refusal
+        self.submitted.append(request)
+        self.entered.set()
+        ended = False
+
+        async def deltas() -> AsyncIterator[Delta]:
+            nonlocal ended
+            for step in self.script(request):
+                if isinstance(step, asyncio.Event):
+                    await step.wait()
+                elif isinstance(step, Exception):
+                    ended = True
+                    raise step
+                else:
+                    ended = ended or step.finish is not None
+                    yield step
+
+        try:
+            yield deltas()
+        finally:
+            if not ended:
+                self.cancelled.append(request.request_id)
+
+    async def statistics(self) -> SchedulerStatistics:
+        if self.down:
+            raise EngineUnavailable("the scheduler is restarting")
+        numbers = dict.fromkeys(SchedulerStatistics.__dataclass_fields__, 0)
+        numbers.update(active_rows=2, waiting_rows=3, prefilling_rows=1, submitted_rows=9, kv_bytes=77)
+        return SchedulerStatistics(**numbers)
+
+
+@dataclass
+class House:
+    """A server and everything a test may turn."""
+
+    app: Starlette
+    context: AppContext
+    generation: ScriptedGeneration
+    clock: FakeClock
+
+    @property
+    def row(self) -> Submit:
+        """The one row that was submitted."""
+        (row,) = self.generation.submitted
+        return row
+
+    @property
+    def prompt(self) -> str:
+        """The text of its prompt, special tokens included."""
+        return self.context.tokenizer.decode(unpack(self.row.prompt))
+
+    def says(self, *pieces: str, finish: str = "stop", cached: int = 0) -> None:
+        """Rows answer with one delta a piece, a token a byte, then an end token or the end of their budget."""
+        tokens = [tuple(self.context.tokenizer.encode(piece)) for piece in pieces]
+        self.gives(*tokens, finish=finish, cached=cached)
+
+    def gives(self, *tokens: Sequence[int], finish: str = "stop", cached: int = 0) -> None:
+        """As `says`, with token ids."""
+
+        def script(submit: Submit) -> Iterable[Step]:
+            name = submit.request_id
+            yield Delta(name, cached_tokens=cached)
+            for piece in tokens:
+                yield Delta(name, tuple(piece))
+            yield Delta(name, (END,) if finish == "stop" else (), finish=finish)
+
+        self.generation.script = script
+
+
+def build(
+    settings: dict[str, Any] | None = None,
+    card: dict[str, Any] | None = None,
+    tokenizer: ChatTokenizer | None = None,
+    preparation: Preparation | None = None,
+) -> House:
+    """A server; `settings` as in a configuration file, `card` overrides fields of the model's card."""
+    generation, clock = ScriptedGeneration(), FakeClock()
+    parsed = Settings.model_validate(settings or {})
+    ingress = parsed.ingress
+    context = AppContext(
+        settings=parsed,
+        card=model_card(**(card or {})),
+        tokenizer=tokenizer or byte_tokenizer(),
+        generation=generation,
+        cache_statistics=cache_statistics,
+        lease_statistics=lease_statistics,
+        preparation=preparation or Preparation(ingress.preparation_threads, ingress.preparation_queue, clock),
+        started_at=1_700_000_000,
+        replica="ingress-test",
+        clock=clock,
+    )
+    return House(create_app(context), context, generation, clock)
+
+
+def model_card(**changes: Any) -> ModelCard:
+    values: dict[str, Any] = {
+        "model_id": "org/tiny",
+        "path": Path("/models/tiny"),
+        "model_type": "llama",
+        "context_window": 2048,
+        "eos_token_ids": frozenset({END}),
+        "temperature": None,
+        "top_p": None,
+        "top_k": None,
+        "quantization_bits": None,
+        "quantization_group": None,
+        "weight_bytes": 1000,
+        "fingerprint": "f" * 64,
+    }
+    return ModelCard(**{**values, **changes})
+
+
+async def cache_statistics() -> CacheStatistics:
+    return CacheStatistics(
+        entries=4, size=500, max_size=9000, hits=6, misses=7, hit_tokens=80, evictions=1, pinned=2, mailbox_depth=0
+    )
+
+
+async def lease_statistics() -> LeaseStatistics:
+    waiting = ClassStatistics(waiting=1, grants=5, wait_s=0.5, oldest_wait_s=0.25, work_s=3.0)
+    return LeaseStatistics(
+        epoch=3,
+        holder="generation:one",
+        held_s=1.5,
+        classes={"interactive": waiting},
+        deaths=0,
+        reserved_bytes=1000,
+        budget_bytes=8000,
+        mailbox_depth=1,
+    )
+
+
+def unpack(packed: bytes) -> list[int]:
+    return [int.from_bytes(packed[start : start + 4], "little") for start in range(0, len(packed), 4)]
+
+
+def chat(text: str = "hi", **more: Any) -> dict[str, Any]:
+    """A chat body with one user message."""
+    return {"messages": [{"role": "user", "content": text}], **more}
