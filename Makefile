@@ -28,7 +28,7 @@ RUN_STAMP := $(VENV)/.troupe-$(BACKEND)-run
 DEV_STAMP := $(VENV)/.troupe-$(BACKEND)-dev
 
 # Ray listens on loopback alone and reports to nobody.
-RAY_ENV := RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 RAY_USAGE_STATS_ENABLED=0 RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
+RAY_ENV := RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 RAY_USAGE_STATS_ENABLED=0 RAY_worker_niceness=0 RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 
 # MLX on a Linux CPU is about thirty times faster in float32 with OpenBLAS in front of its own BLAS.
 OPENBLAS := $(firstword $(wildcard /usr/lib/*-linux-gnu/libopenblas.so.0 /usr/lib64/libopenblas.so.0 \

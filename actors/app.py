@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-import time
 from typing import Any
 
 import ray
@@ -36,8 +35,8 @@ class _Scheduler:
     """Deployment of the generation scheduler."""
 
     async def __init__(self, settings: Settings, card: ModelCard, manager: Any) -> None:
-        from actors.generation.actor import GenerationScheduler
         from actors.gauges import Gauges
+        from actors.generation.actor import GenerationScheduler
         from actors.gpu_lease.stage import lease_here
 
         logs.configure(settings.logging)
@@ -109,9 +108,7 @@ class _Ingress:
 
         logs.configure(settings.logging)
         replica = serve.get_replica_context().replica_tag
-        self.actor = Ingress(
-            settings, card, scheduler, manager, lambda: lease_here(settings.gpu_lease), replica
-        )
+        self.actor = Ingress(settings, card, scheduler, manager, lambda: lease_here(settings.gpu_lease), replica)
         with curtain.falls_on_failure():
             await self.actor.start()
         self._gauges = Gauges("ingress", self.actor.statistics)
@@ -152,9 +149,9 @@ def build(args: dict[str, Any]) -> Application:
     scheduler = _deployment(
         _Scheduler, "GenerationScheduler", blas.engine_environment(settings.generation), health_check_timeout_s=60
     ).bind(settings, card, manager)
-    return _deployment(
-        _Ingress, "Ingress", blas.quiet_environment(), **_scaling(settings)
-    ).bind(settings, card, scheduler, manager)
+    return _deployment(_Ingress, "Ingress", blas.quiet_environment(), **_scaling(settings)).bind(
+        settings, card, scheduler, manager
+    )
 
 
 def _deployment(actor: type, name: str, environment: dict[str, str], **options: Any) -> Any:

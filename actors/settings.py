@@ -41,110 +41,125 @@ class Section(BaseModel):
 class ServerSettings(Section):
     """Where clients reach the server, and who may."""
 
-    host: str = Field("127.0.0.1", description="Address to listen on. Anything but loopback exposes the server.")
-    port: int = Field(8080, ge=1, le=65535, description="TCP port of the HTTP API.")
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on. Anything but loopback exposes the server."
+    )
+    port: int = Field(default=8080, ge=1, le=65535, description="TCP port of the HTTP API.")
     api_key: str | None = Field(
-        None, min_length=1, description="When set, every route but /health asks for it as a bearer token or x-api-key."
+        default=None,
+        min_length=1,
+        description="When set, every route but /health asks for it as a bearer token or x-api-key.",
     )
     cors_origins: tuple[str, ...] = Field(
-        (), description="Origins whose pages may call the API. Empty keeps CORS closed; `*` opens it to all."
+        default=(), description="Origins whose pages may call the API. Empty keeps CORS closed; `*` opens it to all."
     )
-    max_body_bytes: Size = Field(64 * 2**20, description="Largest request body; a longer one answers 413.")
+    max_body_bytes: Size = Field(default=64 * 2**20, description="Largest request body; a longer one answers 413.")
     drain_timeout_s: float = Field(
-        30.0, ge=0, description="How long a stopping server lets running requests finish before it ends them."
+        default=30.0, ge=0, description="How long a stopping server lets running requests finish before it ends them."
     )
 
 
 class IngressSettings(Section):
     """The processes that speak HTTP, render chat templates and tokenize."""
 
-    min_replicas: int = Field(1, ge=1, description="Replicas kept even when idle.")
-    max_replicas: int = Field(1, ge=1, description="Replicas at most; above the minimum they follow open requests.")
-    target_requests: int = Field(64, ge=1, description="Open requests a replica before another one is started.")
-    preparation_queue: int = Field(
-        64, ge=1, description="Requests that may wait for rendering and tokenizing; one more answers 429."
+    min_replicas: int = Field(default=1, ge=1, description="Replicas kept even when idle.")
+    max_replicas: int = Field(
+        default=1, ge=1, description="Replicas at most; above the minimum they follow open requests."
     )
-    preparation_threads: int = Field(1, ge=1, le=16, description="Threads that render and tokenize.")
+    target_requests: int = Field(default=64, ge=1, description="Open requests a replica before another one is started.")
+    preparation_queue: int = Field(
+        default=64, ge=1, description="Requests that may wait for rendering and tokenizing; one more answers 429."
+    )
+    preparation_threads: int = Field(default=1, ge=1, le=16, description="Threads that render and tokenize.")
 
 
 class GenerationSettings(Section):
     """The generation scheduler: its batch, its queue and what a request gets when it does not say."""
 
-    max_rows: int = Field(8, ge=1, le=256, description="Requests decoded together. 1 serves strictly one by one.")
-    queue: int = Field(64, ge=1, description="Requests that may wait for a row; one more answers 429.")
+    max_rows: int = Field(
+        default=8, ge=1, le=256, description="Requests decoded together. 1 serves strictly one by one."
+    )
+    queue: int = Field(default=64, ge=1, description="Requests that may wait for a row; one more answers 429.")
     prefill_stall_s: float = Field(
-        0.25,
+        default=0.25,
         gt=0,
         le=10,
         description="How long running rows may wait for a chunk of somebody's prompt; sets the prefill token budget "
         "of a step from the measured prefill rate.",
     )
     prefill_step_tokens: int = Field(
-        2048, ge=16, le=65536, description="Prompt tokens of one step at most, whatever the measured rate allows."
+        default=2048,
+        ge=16,
+        le=65536,
+        description="Prompt tokens of one step at most, whatever the measured rate allows.",
     )
     context_tokens: int | Literal["model"] | None = Field(
-        None,
+        default=None,
         description="Cap on prompt plus answer. `model` takes the model's own window; unset never caps. A prompt that "
         "leaves no room answers 400 context_over_budget, and max_tokens is cut to the room left.",
     )
-    temperature: float | None = Field(None, ge=0, le=5, description="Default temperature; 0 is greedy.")
-    top_p: float | None = Field(None, ge=0, le=1, description="Default top_p; 0 is off.")
-    top_k: int | None = Field(None, ge=0, description="Default top_k; 0 is off.")
-    max_tokens: int | None = Field(None, ge=1, description="Default max_tokens; unset generates until the end token.")
+    temperature: float | None = Field(default=None, ge=0, le=5, description="Default temperature; 0 is greedy.")
+    top_p: float | None = Field(default=None, ge=0, le=1, description="Default top_p; 0 is off.")
+    top_k: int | None = Field(default=None, ge=0, description="Default top_k; 0 is off.")
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="Default max_tokens; unset generates until the end token."
+    )
     blas: Literal["auto", "off"] = Field(
-        "auto",
+        default="auto",
         description="On a CPU, `auto` preloads OpenBLAS into the scheduler where the system has it (30 times faster "
         "in float32); `off` never does.",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        "auto",
+        default="auto",
         description="Type of the weights. `auto` keeps the checkpoint's own on a GPU and converts to float32 on a CPU, "
         "which runs nothing else at speed; quantized layers keep their quantization.",
     )
     trust_model_code: bool = Field(
-        False, description="Run the Python file a checkpoint names in `model_file`. Only for folders you wrote."
+        default=False, description="Run the Python file a checkpoint names in `model_file`. Only for folders you wrote."
     )
 
 
 class PromptCacheSettings(Section):
     """The RAM tier of known prefixes."""
 
-    max_bytes: Size = Field(8 * 2**30, description="RAM for stored prefixes; 0 switches the cache off.")
-    min_tokens: int = Field(16, ge=1, description="Shorter prefixes are not worth an entry.")
+    max_bytes: Size = Field(default=8 * 2**30, description="RAM for stored prefixes; 0 switches the cache off.")
+    min_tokens: int = Field(default=16, ge=1, description="Shorter prefixes are not worth an entry.")
 
 
 class LeaseWeights(Section):
     """Shares of MLX time under contention; each class gets weight / sum of the weights of those waiting."""
 
-    interactive: float = Field(8.0, gt=0, description="Chat and text completions.")
-    transcription: float = Field(4.0, gt=0, description="Speech to text.")
-    embeddings: float = Field(2.0, gt=0, description="Embeddings.")
-    background: float = Field(1.0, gt=0, description="Jobs such as training and quantization.")
+    interactive: float = Field(default=8.0, gt=0, description="Chat and text completions.")
+    transcription: float = Field(default=4.0, gt=0, description="Speech to text.")
+    embeddings: float = Field(default=2.0, gt=0, description="Embeddings.")
+    background: float = Field(default=1.0, gt=0, description="Jobs such as training and quantization.")
 
 
 class LeaseSettings(Section):
     """The one permission a machine gives to run MLX."""
 
-    slice_ms: float = Field(100.0, gt=0, description="Measured work a holder does before it yields to a waiter.")
-    liveness_ms: float = Field(250.0, gt=0, le=1000, description="How often a holder's process is checked.")
+    slice_ms: float = Field(
+        default=100.0, gt=0, description="Measured work a holder does before it yields to a waiter."
+    )
+    liveness_ms: float = Field(default=250.0, gt=0, le=1000, description="How often a holder's process is checked.")
     weights: LeaseWeights = Field(default_factory=LeaseWeights, description="Shares under contention.")
     memory_budget: Size | None = Field(
-        None, description="Bytes of weights and caches the ledger may hand out; unset takes 0.75 of the RAM."
+        default=None, description="Bytes of weights and caches the ledger may hand out; unset takes 0.75 of the RAM."
     )
 
 
 class LoggingSettings(Section):
     """What the actors write."""
 
-    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level written.")
-    format: Literal["text", "json"] = Field("text", description="`json` writes one object a line.")
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level written.")
+    format: Literal["text", "json"] = Field(default="text", description="`json` writes one object a line.")
 
 
 class Settings(Section):
     """Everything configs/*.yaml may say under `args`."""
 
     model: str = Field(
-        "starter",
+        default="starter",
         min_length=1,
         description="`starter` (SmolLM2-135M-Instruct, fetched once), a hub repo id such as "
         "`mlx-community/Qwen3-4B-4bit`, or the path of a local folder.",

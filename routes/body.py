@@ -35,19 +35,35 @@ def parse_json(raw: bytes | bytearray) -> Body:
     return document
 
 
-async def _read(request: Request, limit: int) -> bytes | bytearray:
-    announced = request.headers.get("content-length", "")
-    if announced.isascii() and announced.isdigit() and len(announced) < 20 and int(announced) > limit:
+async def _read(request: Request, limit: int) -> bytearray:
+    """A body somewhat over the limit is read to its end and thrown away, at most the limit once more: a client reads
+    the refusal only after it has sent everything."""
+    if _hopeless(request, limit):
         raise _too_large(limit)
-    body = bytearray()
+    body, size = bytearray(), 0
     try:
         async for chunk in request.stream():
-            if len(body) + len(chunk) > limit:
-                raise _too_large(limit)
-            body += chunk
+            size += len(chunk)
+            if size <= limit:
+                body += chunk
+            elif size > 2 * limit:
+                break
+            else:
+                body.clear()
     except ClientDisconnect:
         raise ClientGone("the client left while sending its request") from None
+    if size > limit:
+        raise _too_large(limit)
     return body
+
+
+def _hopeless(request: Request, limit: int) -> bool:
+    """Whether not a byte needs to be read: the announced length is far too long, or the client waits to be asked."""
+    announced = request.headers.get("content-length", "")
+    if not announced.isascii() or not announced.isdigit():
+        return False
+    length = int(announced[:20])
+    return length > 2 * limit or (length > limit and "expect" in request.headers)
 
 
 def _too_large(limit: int) -> BodyTooLarge:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from array import array
@@ -34,6 +35,7 @@ class ChatTokenizer:
         Raises:
             StartError: the folder holds no usable tokenizer.
         """
+        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # torch is not missed here
         from transformers import AutoTokenizer  # a second of imports that a `--help` should not pay
 
         try:

@@ -19,7 +19,7 @@ from actors.generation.engine import Engine
 from actors.generation.events import Outgoing
 from actors.generation.loading import Loaded, load
 from actors.generation.mailbox import Mailbox
-from actors.generation.messages import Accepted, Cancel, Description, Failure, SchedulerStatistics, Submit
+from actors.generation.messages import Accepted, Cancel, Description, Failure, SchedulerStatistics, StepEvents, Submit
 from actors.generation.policy import PrefillRate
 from actors.generation.prefixes import Prefixes
 from actors.generation.row import Row
@@ -180,6 +180,7 @@ class GenerationScheduler:
     async def drain(self) -> None:
         """Refuse new rows and return when the last one has ended. Cancelling stops only the waiting."""
         self._draining = True
+        self._mailbox.post_all(StepEvents(0, (), draining=True))
         if self._line.live:
             self._empty.clear()
             await self._empty.wait()
@@ -201,9 +202,7 @@ class GenerationScheduler:
 
     def stored(self, entry: EntryId, row: Row, length: int, size: int, trimmable: bool) -> None:
         tokens = pack(row.tokens[:length])
-        self._loop.call_soon_threadsafe(
-            self._prefixes.publish, entry, tokens, size, trimmable, row.request.session
-        )
+        self._loop.call_soon_threadsafe(self._prefixes.publish, entry, tokens, size, trimmable, row.request.session)
 
     # The event loop's part.
 

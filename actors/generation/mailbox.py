@@ -137,6 +137,11 @@ class Mailbox:
         if connection is not None:
             connection.post(events)
 
+    def post_all(self, events: StepEvents) -> None:
+        """Event loop only."""
+        for connection in self._connections.values():
+            connection.post(events)
+
     def knows(self, ingress: IngressId) -> bool:
         return ingress in self._connections
 

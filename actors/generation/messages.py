@@ -7,15 +7,16 @@
 
 Deltas do not travel as actor calls (2 ms of Python a message on both sides, measured in docs/architecture.md):
 each ingress replica keeps one stream socket open to the scheduler's mailbox, says `Hello`, and reads one
-`StepEvents` a step with everything that happened to its rows. `Cancel` goes the other way on it. A socket that closes tells either side at once
-that the other one is gone: the scheduler then cancels the rows, the ingress ends their streams.
+`StepEvents` a step with everything that happened to its rows. `Cancel` goes the other way on it. A socket that
+closes tells either side at once that the other one is gone: the scheduler then cancels the rows, the ingress ends
+their streams.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.ids import IngressId, Incarnation, RequestId
+from actors.ids import Incarnation, IngressId, RequestId
 from actors.prompt_cache.messages import TokenBytes
 
 
@@ -107,6 +108,8 @@ class StepEvents:
     """Number of the engine's step, rising; several steps are coalesced while the socket is full."""
     deltas: tuple[Delta, ...]
     """In order; one row may occur more than once when steps were coalesced."""
+    draining: bool = False
+    """The scheduler takes no new rows any more."""
 
 
 @dataclass(frozen=True, slots=True)

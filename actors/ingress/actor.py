@@ -15,7 +15,7 @@ from actors.prompt_cache.messages import CacheStatistics
 from actors.settings import Settings
 from routes.app import create_app
 from routes.context import AppContext
-from routes.gate import GateStatistics
+from routes.gate import Gate, GateStatistics
 from routes.preparation import Preparation
 from routes.tokenizer import ChatTokenizer
 
@@ -48,7 +48,8 @@ class Ingress:
         self._manager = manager
         self._lease_factory = lease
         self._lease: Any = None
-        self._link = SchedulerLink(scheduler)
+        self._gate = Gate()
+        self._link = SchedulerLink(scheduler, on_draining=self._gate.close)
         self._replica = replica
 
     async def start(self) -> None:
@@ -67,6 +68,7 @@ class Ingress:
             preparation=Preparation(settings.ingress.preparation_threads, settings.ingress.preparation_queue),
             started_at=int(time.time()),
             replica=self._replica,
+            gate=self._gate,
         )
         self._server = HttpServer(create_app(self._context), sock, settings.server.drain_timeout_s)
         self._server.start()
@@ -78,14 +80,14 @@ class Ingress:
 
     @property
     def open_requests(self) -> int:
-        return self._context.gate.statistics().open_requests
+        return self._gate.statistics().open_requests
 
     async def statistics(self) -> GateStatistics:
-        return self._context.gate.statistics()
+        return self._gate.statistics()
 
     async def stop(self) -> None:
         """Refuse new requests, answer open ones, close the port."""
-        self._context.gate.close()
+        self._gate.close()
         await self._server.stop()
         self._link.close()
         self._context.preparation.close()

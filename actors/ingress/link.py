@@ -11,14 +11,23 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 from actors import errors, ids
 from actors.errors import EngineUnavailable, TroupeError
 from actors.generation.frames import FrameReader, ProtocolError, decode, encode
-from actors.generation.messages import Accepted, Cancel, Delta, Description, Failure, Hello, SchedulerStatistics
-from actors.generation.messages import StepEvents, Submit
+from actors.generation.messages import (
+    Accepted,
+    Cancel,
+    Delta,
+    Description,
+    Failure,
+    Hello,
+    SchedulerStatistics,
+    StepEvents,
+    Submit,
+)
 from actors.ids import IngressId, RequestId
 
 log = logging.getLogger("troupe.ingress.link")
@@ -81,17 +90,20 @@ class SchedulerLink(asyncio.Protocol):
 
     Args:
         scheduler: handle of the generation scheduler's deployment.
+        on_draining: called when the scheduler says that it takes no new rows.
         patience_s: how long a request waits for a scheduler that is away before it is refused.
     """
 
-    def __init__(self, scheduler: Any, patience_s: float = 60.0) -> None:
+    def __init__(self, scheduler: Any, on_draining: Callable[[], None], patience_s: float = 60.0) -> None:
         self.ingress: IngressId = ids.ingress_id()
         self._scheduler = scheduler
+        self._on_draining = on_draining
         self._patience_s = patience_s
         self._streams: dict[RequestId, RowStream] = {}
         self._description: Description | None = None
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader()
+        # Set by the first frame: the scheduler's welcome.
         self._up = asyncio.Event()
         self._down = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -206,9 +218,11 @@ class SchedulerLink(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for frame in self._reader.feed(data):
-                # The first frame is the scheduler's welcome: it knows this mailbox now.
                 self._up.set()
-                for delta in decode(StepEvents, frame).deltas:
+                events = decode(StepEvents, frame)
+                if events.draining:
+                    self._on_draining()
+                for delta in events.deltas:
                     stream = self._streams.get(delta.request_id)
                     if stream is not None:
                         stream.feed(delta)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 from starlette.applications import Starlette
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -17,7 +19,7 @@ from actors.clock import FakeClock
 from actors.errors import EngineUnavailable
 from actors.generation.messages import Delta, Description, SchedulerStatistics, Submit
 from actors.gpu_lease.messages import ClassStatistics, LeaseStatistics
-from actors.ids import IngressId, Incarnation, RequestId
+from actors.ids import Incarnation, IngressId, RequestId
 from actors.models.card import ModelCard
 from actors.prompt_cache.messages import CacheStatistics
 from actors.settings import Settings
@@ -237,3 +239,73 @@ def unpack(packed: bytes) -> list[int]:
 def chat(text: str = "hi", **more: Any) -> dict[str, Any]:
     """A chat body with one user message."""
     return {"messages": [{"role": "user", "content": text}], **more}
+
+
+class Call:
+    """One request spoken to the application by hand, so that a test decides when the client leaves."""
+
+    def __init__(self, app: Starlette, path: str, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.sent: list[Any] = []
+        self.streamed = asyncio.Event()
+        self._left = asyncio.Event()
+        self._body: list[bytes] = [body]
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "scheme": "http",
+            "server": ("test", 80),
+            "client": ("test", 1),
+            "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
+        }
+        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
+
+    def leave(self) -> None:
+        """The client closes its connection."""
+        self._left.set()
+
+    @property
+    def status(self) -> int | None:
+        """The status that was sent, if any."""
+        return next((message["status"] for message in self.sent if message["type"] == "http.response.start"), None)
+
+    @property
+    def body(self) -> bytes:
+        """The body as far as it was sent."""
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._body:
+            return {"type": "http.request", "body": self._body.pop(), "more_body": False}
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        self.sent.append(message)
+        if message["type"] == "http.response.body":
+            self.streamed.set()
+
+
+async def turns(count: int = 20) -> None:
+    """Let the event loop run what is ready."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def connect(house: House) -> httpx.AsyncClient:
+    """A client that speaks to the application without a socket. A stream is complete when it returns."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=house.app), base_url="http://test")
+
+
+def events(body: str) -> list[Any]:
+    """The JSON of a stream's events; its end mark must be the last one."""
+    frames = body.split("\n\n")
+    assert frames.pop() == ""
+    assert all(frame.startswith("data: ") for frame in frames)
+    assert frames.pop() == "data: [DONE]"
+    return [json.loads(frame.removeprefix("data: ")) for frame in frames]

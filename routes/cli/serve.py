@@ -1,0 +1,135 @@
+"""`troupe serve CONFIG`: the application of a config file, with a stop that loses nobody's answer.
+
+`serve run` ends everything within a second of a SIGTERM. This launcher starts the same application, and on SIGTERM or
+SIGINT refuses new requests, lets running ones finish, and only then stops Serve and Ray. A second signal ends it
+at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import yaml
+
+from actors import settings as configuration
+from actors.models.resolve import prepare
+from actors.settings import Settings
+
+RAY_ENVIRONMENT = {
+    # All of Ray's ports on loopback: whoever reaches them can run code.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray would run every actor at the lowest priority but four; the engine is what people wait for.
+    "RAY_worker_niceness": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+LEAST_CPUS = 4
+"""Declared to Ray, whatever the machine has: the actors ask for hundredths, Serve's own for whole ones."""
+
+
+def serve(config: Path) -> int:
+    """Serve until a signal says stop. Returns the process's exit status.
+
+    Raises:
+        StartError: the configuration or the model does not allow a start.
+    """
+    settings = configuration.read(config)
+    prepare(settings.model, progress=True, trust_model_code=settings.generation.trust_model_code)
+    for name, value in RAY_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    document = yaml.safe_load(config.read_text(encoding="utf-8"))
+    application = document["applications"][0]
+    name = application.get("name", "default")
+    with _stage(document) as stop:
+        if not _deploy(application, name, stop):
+            return 1
+        stop.wait()
+        _drain(name, settings)
+    return 0
+
+
+@contextlib.contextmanager
+def _stage(document: dict[str, Any]) -> Iterator[threading.Event]:
+    """Ray and Serve on this machine, for the length of the block. Yields the event that a signal sets."""
+    import ray
+    from ray import serve as ray_serve
+
+    ray.init(
+        address="local",
+        num_cpus=max(LEAST_CPUS, os.cpu_count() or 1),
+        include_dashboard=True,
+        dashboard_host="127.0.0.1",
+        namespace="serve",
+    )
+    stop = _signals()  # after ray.init, which installs handlers of its own
+    try:
+        ray_serve.start(
+            proxy_location=document.get("proxy_location", "Disabled"), http_options=document.get("http_options") or {}
+        )
+        yield stop
+    finally:
+        ray_serve.shutdown()
+        ray.shutdown()
+
+
+def _signals() -> threading.Event:
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            print("stopping at once", file=sys.stderr, flush=True)
+            os._exit(128 + number)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    return stop
+
+
+def _deploy(application: dict[str, Any], name: str, stop: threading.Event) -> bool:
+    """Start the actors and wait for them. False when they failed or a signal came; the reason has been printed."""
+    from ray import serve as ray_serve
+
+    from actors.app import build
+
+    done = threading.Event()
+    failure: list[BaseException] = []
+
+    def deploy() -> None:
+        try:
+            app = build(application.get("args") or {})
+            ray_serve.run(app, name=name, route_prefix=application.get("route_prefix", "/"))
+        except BaseException as error:
+            failure.append(error)
+        done.set()
+
+    # In a thread, so that a signal is heard while the model loads.
+    threading.Thread(target=deploy, name="deploy", daemon=True).start()
+    while not done.wait(0.2):
+        if stop.is_set():
+            return False
+    if failure and not stop.is_set():
+        print(f"Troupe cannot start: {failure[0]}", file=sys.stderr, flush=True)
+    return not failure and not stop.is_set()
+
+
+def _drain(name: str, settings: Settings) -> None:
+    from ray import serve as ray_serve
+
+    print("Stopping: no new requests; running ones may finish.", file=sys.stderr, flush=True)
+    limit = settings.server.drain_timeout_s
+    try:
+        ray_serve.get_deployment_handle("GenerationScheduler", name).drain.remote().result(timeout_s=limit)
+    except TimeoutError:
+        print(f"Some requests did not finish within {limit:g} s.", file=sys.stderr, flush=True)
+    except Exception as error:
+        print(f"The scheduler could not be drained: {error}", file=sys.stderr, flush=True)

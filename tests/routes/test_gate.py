@@ -1,0 +1,35 @@
+import asyncio
+
+import pytest
+
+from actors.errors import ShuttingDown
+from routes.gate import Gate
+from tests.routes.harness import turns
+
+
+def test_requests_are_counted_while_they_are_inside() -> None:
+    gate = Gate()
+    with gate.pass_through(), gate.pass_through(), gate.streaming():
+        figures = gate.statistics()
+        assert (figures.open_requests, figures.streams, figures.admitted) == (2, 1, 2)
+    assert (gate.statistics().open_requests, gate.statistics().streams) == (0, 0)
+
+
+def test_a_request_that_fails_is_outside_again() -> None:
+    gate = Gate()
+    with pytest.raises(KeyError), gate.pass_through(), gate.streaming():
+        raise KeyError
+    assert (gate.statistics().open_requests, gate.statistics().streams) == (0, 0)
+
+
+async def test_a_closed_gate_refuses_newcomers_and_waits_for_those_inside() -> None:
+    gate = Gate()
+    with gate.pass_through():
+        gate.close()
+        with pytest.raises(ShuttingDown), gate.pass_through():
+            pass
+        waiter = asyncio.ensure_future(gate.wait_empty())
+        await turns()
+        assert not waiter.done()
+    await waiter
+    assert gate.statistics().draining

@@ -1,0 +1,98 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.errors import InvalidRequest, StartError
+from routes.tokenizer import ChatTokenizer, pack_tokens
+from tests.routes.harness import END, TEMPLATE, byte_tokenizer
+
+USER = {"role": "user", "content": "hi"}
+
+
+def test_a_conversation_is_rendered_up_to_the_assistants_turn() -> None:
+    tokenizer = byte_tokenizer()
+    text = "<|start|>user:hi<|end|><|start|>assistant:"
+    assert tokenizer.render_text([USER], {}) == text
+    assert tokenizer.decode(tokenizer.render([USER], {})) == text
+    assert tokenizer.render([USER], {}).count(END) == 1
+
+
+def test_template_variables_reach_the_template() -> None:
+    assert byte_tokenizer().render_text([USER], {"enable_thinking": False}).endswith("[quick]")
+    assert not byte_tokenizer().render_text([USER], {"enable_thinking": True}).endswith("[quick]")
+
+
+@pytest.mark.parametrize(
+    ("template", "messages", "reason"),
+    [
+        (TEMPLATE, [{"role": "tool", "content": "x"}], "a tool needs an id"),
+        ("{{ messages[0].content.missing.field }}", [USER], "has no attribute"),
+        ("{{ 1 / 0 }}", [USER], "division by zero"),
+        ("{{ messages | no_such_filter }}", [USER], "no_such_filter"),
+        ("{% if %}", [USER], "Expected an expression"),
+        ("{{ messages[0].content + 5 }}", [USER], "can only concatenate str"),
+        (None, [USER], "the model has no chat template"),
+    ],
+)
+def test_whatever_goes_wrong_in_a_template_is_the_requests_fault(
+    template: str | None, messages: list[dict[str, str]], reason: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=r"^prompt build failed: ") as caught:
+        byte_tokenizer(template).render(messages, {})
+    assert reason in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("template", "effort", "expected"),
+    [
+        ("{{ reasoning_effort }}", "minimal", "low"),
+        ("{{ reasoning_effort }}", "high", "high"),
+        ("{{ reasoning_effort }}", "xhigh", "high"),
+        ("{{ reasoning_effort }}{# low medium xhigh #}", "high", "xhigh"),
+        ("{{ reasoning_effort }}", "none", ""),
+        ("{{ enable_thinking is defined }}", "high", "False"),
+    ],
+)
+def test_reasoning_depth_is_told_in_the_words_of_the_template(template: str, effort: str, expected: str) -> None:
+    assert byte_tokenizer(template).render_text([USER], {}, effort) == expected
+
+
+def test_a_depth_set_as_a_template_variable_wins() -> None:
+    text = byte_tokenizer("{{ reasoning_effort }}").render_text([USER], {"reasoning_effort": "mine"}, "high")
+    assert text == "mine"
+
+
+def test_thinking_is_known_from_the_template() -> None:
+    assert byte_tokenizer().thinking
+    assert not byte_tokenizer("{{ messages }}").thinking
+    assert not byte_tokenizer(None).thinking
+
+
+def test_raw_text_may_hold_what_looks_like_special_tokens() -> None:
+    assert byte_tokenizer().encode("a<|end|>")[-1] == END
+
+
+def test_tokens_travel_as_four_little_endian_bytes() -> None:
+    assert pack_tokens([1, 258, 2**32 - 1]) == b"\x01\0\0\0\x02\x01\0\0\xff\xff\xff\xff"
+
+
+def test_a_folder_without_a_tokenizer_is_a_start_error(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="cannot load the tokenizer in"):
+        ChatTokenizer.load(tmp_path)
+
+
+def test_a_saved_tokenizer_is_loaded_without_mlx_and_torch(tmp_path: Path) -> None:
+    saved = byte_tokenizer()
+    saved._tokenizer.save_pretrained(tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from routes.tokenizer import ChatTokenizer\n"
+        "tokenizer = ChatTokenizer.load(Path(sys.argv[1]))\n"
+        "assert not {'mlx', 'torch', 'ray'} & set(sys.modules)\n"
+        "print(tokenizer.render([{'role': 'user', 'content': 'hi'}], {}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(saved.render([USER], {}))
+    assert done.stderr == ""
