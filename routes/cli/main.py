@@ -1,0 +1,67 @@
+"""The command line: `troupe prepare`, `troupe serve`, `troupe reference`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from actors import settings as configuration
+from actors.errors import StartError
+from routes.cli import reference
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit status: 0, or 1 after one sentence on stderr."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    # A request a line is hub chatter, not progress.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        return options.run(options)
+    except StartError as error:
+        for line in error.message.splitlines():
+            print(f"troupe: {line}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="troupe", description="A local inference server on MLX and Ray Serve.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    prepare = commands.add_parser("prepare", help="check a configuration and fetch its model")
+    prepare.add_argument("config", type=Path, help="such as configs/local.yaml")
+    prepare.set_defaults(run=_prepare)
+    serve = commands.add_parser("serve", help="serve a configuration; SIGTERM and SIGINT drain before they stop")
+    serve.add_argument("config", type=Path, help="such as configs/local.yaml")
+    serve.set_defaults(run=_serve)
+    settings = commands.add_parser("reference", help="print the reference of all settings as Markdown")
+    settings.set_defaults(run=_reference)
+    return parser
+
+
+def _prepare(options: argparse.Namespace) -> int:
+    from actors.models.resolve import prepare
+
+    settings = configuration.read(options.config)
+    card = prepare(settings.model, progress=True, trust_model_code=settings.generation.trust_model_code)
+    print(f"{card.model_id} is ready in {card.path}", file=sys.stderr)
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from routes.cli.serve import serve
+
+    return serve(options.config)
+
+
+def _reference(options: argparse.Namespace) -> int:
+    print(reference.markdown(), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

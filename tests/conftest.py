@@ -1,0 +1,31 @@
+"""Fixtures that several folders use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import checkpoints
+
+KINDS: dict[str, Callable[[Path], Path]] = {
+    "llama": checkpoints.tiny_llama,
+    "sliding": checkpoints.tiny_sliding,
+    "hybrid": checkpoints.tiny_hybrid,
+    "mamba": checkpoints.tiny_mamba,
+    "moe": checkpoints.tiny_moe,
+}
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Folder of a tiny checkpoint by the kind of its caches; each is made once a session."""
+    made: dict[str, Path] = {}
+
+    def make(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = KINDS[kind](tmp_path_factory.mktemp(kind))
+        return made[kind]
+
+    return make
