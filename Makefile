@@ -27,8 +27,8 @@ LOCKS := requirements/run.txt $(filter-out requirements/metal.txt,requirements/$
 RUN_STAMP := $(VENV)/.troupe-$(BACKEND)-run
 DEV_STAMP := $(VENV)/.troupe-$(BACKEND)-dev
 
-# Ray listens on loopback alone and reports to nobody.
-RAY_ENV := RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 RAY_USAGE_STATS_ENABLED=0 RAY_worker_niceness=0 RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
+# Ray reads its environment when it starts; actors/ray_environment.py says what and why.
+RAY_ENV = $$($(BIN)/troupe environment)
 
 # MLX on a Linux CPU is about thirty times faster in float32 with OpenBLAS in front of its own BLAS.
 OPENBLAS := $(firstword $(wildcard /usr/lib/*-linux-gnu/libopenblas.so.0 /usr/lib64/libopenblas.so.0 \

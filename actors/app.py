@@ -14,7 +14,7 @@ from typing import Any
 import ray
 from ray import serve
 from ray.serve import Application
-from ray.serve.config import AutoscalingConfig
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from ray.serve.schema import LoggingConfig
 
 from actors import blas, curtain, logs
@@ -154,15 +154,16 @@ def build(args: dict[str, Any]) -> Application:
     )
 
 
-def _deployment(actor: type, name: str, environment: dict[str, str], **options: Any) -> Any:
+def _deployment(actor: Any, name: str, environment: dict[str, str], **options: Any) -> Any:
     options = {"num_replicas": 1, "health_check_timeout_s": 30, "graceful_shutdown_timeout_s": 150} | options
     if "autoscaling_config" in options:
         del options["num_replicas"]
-    return serve.deployment(actor).options(
+    deployment: Any = serve.deployment(actor)
+    return deployment.options(
         name=name,
         ray_actor_options={"num_cpus": CPU_SHARE, "runtime_env": {"env_vars": environment}},
         max_ongoing_requests=NO_LIMIT,
-        health_check_period_s=1,
+        health_check_period_s=2,
         max_constructor_retry_count=3,
         logging_config=LoggingConfig(log_level="WARNING", enable_access_log=False),
         **options,
@@ -182,10 +183,10 @@ def _scaling(settings: Settings) -> dict[str, Any]:
             initial_replicas=low,
             upscale_delay_s=2,
             downscale_delay_s=60,
-            policy={
-                "policy_function": "actors.ingress.scaling:by_open_requests",
-                "policy_kwargs": {"target": settings.ingress.target_requests},
-            },
+            policy=AutoscalingPolicy(
+                policy_function="actors.ingress.scaling:by_open_requests",
+                policy_kwargs={"target": settings.ingress.target_requests},
+            ),
         )
     }
 

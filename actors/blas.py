@@ -1,4 +1,7 @@
-"""Where a CPU engine finds a fast BLAS. MLX's Linux CPU build links the reference one, thirty times slower in float32."""
+"""Where a CPU engine finds a fast BLAS.
+
+MLX's Linux CPU build links the reference BLAS, which is thirty times slower in float32.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import ray
@@ -66,7 +67,7 @@ def _launcher() -> psutil.Process | None:
 
 
 def _launches(command: list[str]) -> bool:
-    names = [os.path.basename(word) for word in command[:4]]
+    names = [Path(word).name for word in command[:4]]
     return any(name in ("serve", "troupe") for name in names) and ("run" in command or "serve" in command)
 
 

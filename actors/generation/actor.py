@@ -193,6 +193,7 @@ class GenerationScheduler:
         self._engine.stop()
         self._lease.close()
         self._mailbox.close()
+        await asyncio.to_thread(self._engine.join)
         await self._lease.closed()
 
     # What the engine says; called from its thread.

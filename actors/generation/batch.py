@@ -8,7 +8,7 @@ single-request path; caches are merged when a second row joins and taken apart w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import mlx.core as mx
 
@@ -139,6 +139,5 @@ class DecodeBatch:
     def _read(self, values: mx.array) -> Read:
         if not any(self._unread):
             return []
-        tokens = values.tolist()
-        assert isinstance(tokens, list)
-        return [(row, int(token)) for row, token, unread in zip(self.rows, tokens, self._unread, strict=True) if unread]
+        tokens = cast(list[int], values.tolist())
+        return [(row, token) for row, token, unread in zip(self.rows, tokens, self._unread, strict=True) if unread]

@@ -120,6 +120,10 @@ class Engine:
         self._running = False
         self.inbox.wake()
 
+    def join(self) -> None:
+        """Block until the thread has ended. An interpreter that exits under a running MLX thread aborts."""
+        self._thread.join()
+
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()
@@ -175,9 +179,9 @@ class Engine:
         started = time.monotonic()
         self._admit()
         decoding = len(self._batch)
-        jobs = [PrefillJob(row.request.request_id, row.remaining) for row in self._prefilling]
+        by_name: dict[str, Row] = {row.request.request_id: row for row in self._prefilling}
+        jobs = [PrefillJob(name, row.remaining) for name, row in by_name.items()]
         todo = plan(decoding, self._max_rows, jobs, self.rate.budget(decoding), self._joinable)
-        by_name = {row.request.request_id: row for row in self._prefilling}
         self._join([by_name[key] for key in todo.join])
         self._decode(flush=todo.chunk is not None)
         # Posted before the chunk: nobody's token waits for somebody else's prompt.
@@ -352,7 +356,7 @@ class Engine:
     # When something breaks.
 
     def _suspect(self, rows: list[Row], error: Exception) -> None:
-        """A pass of several rows failed and their state is lost. Each starts over, alone first; the culprit fails there."""
+        """A pass of several rows failed; their state is lost. Each starts over alone, and there the culprit fails."""
         log.error("a pass over %d rows failed; they start over one by one: %s", len(rows), error, exc_info=error)
         for row in rows:
             if row.suspect:

@@ -102,7 +102,7 @@ def prefix(caches: RowCaches, length: int, stored: int) -> RowCaches:
     if not trimmable(copies):
         raise ValueError("these caches cannot be cut")
     for cache in leaves(copies):
-        if type(cache) is KVCache:
+        if type(cache) is KVCache and cache.keys is not None and cache.values is not None:
             cache.keys = cache.keys[..., :length, :]
             cache.values = cache.values[..., :length, :]
             cache.offset = length

@@ -61,7 +61,7 @@ def load(path: Path, dtype: str, trust_model_code: bool) -> Loaded:
         mx.eval(logits)
     except Exception as error:
         raise StartError(f"the model in {path} cannot be loaded: {_first_line(error)}") from error
-    flat = [array for _, array in tree_flatten(model.parameters())]
+    flat = [array for _, array in tree_flatten(model.parameters()) if isinstance(array, mx.array)]
     floats = [array for array in flat if mx.issubdtype(array.dtype, mx.floating)]
     return Loaded(
         model=model,

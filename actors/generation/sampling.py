@@ -88,7 +88,7 @@ def draw_keys(seeds: np.ndarray, draws: np.ndarray) -> np.ndarray:
 
 
 def _column(values: Sequence[float]) -> mx.array:
-    return mx.array(values, dtype=mx.float32)[:, None]
+    return mx.array(list(values), dtype=mx.float32)[:, None]
 
 
 def _optional(values: Sequence[float], off: float) -> mx.array | None:

@@ -104,7 +104,8 @@ def _check_architecture(path: Path, config: Mapping[str, Any], trusted: bool) ->
     if own_code is not None:
         if not trusted:
             raise StartError(
-                f"{path} wants to run its own code ({own_code}); set generation.trust_model_code if you wrote or read it"
+                f"{path} wants to run its own code ({own_code}); "
+                "set generation.trust_model_code if you wrote or read it"
             )
         if not isinstance(own_code, str) or not (path / own_code).is_file():
             raise StartError(f"{path} holds no {own_code}, which its config.json names as model_file")
@@ -167,16 +168,16 @@ def _tokenizer_eos(path: Path) -> set[int]:
 def _sampling(generation: Mapping[str, Any]) -> tuple[float | None, float | None, int | None]:
     if generation.get("do_sample") is False:
         return 0.0, None, None
-    temperature, top_p, top_k = (generation.get(key) for key in ("temperature", "top_p", "top_k"))
+    temperature, top_p, top_k = (_plain_number(generation.get(key)) for key in ("temperature", "top_p", "top_k"))
     return (
-        float(temperature) if _number(temperature) and temperature >= 0 else None,
-        float(top_p) if _number(top_p) and 0 <= top_p <= 1 else None,
-        int(top_k) if _number(top_k) and top_k >= 0 else None,
+        temperature if temperature is not None and temperature >= 0 else None,
+        top_p if top_p is not None and 0 <= top_p <= 1 else None,
+        int(top_k) if top_k is not None and top_k >= 0 else None,
     )
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _plain_number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _quantization(config: Mapping[str, Any]) -> tuple[int | None, int | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -44,7 +44,8 @@ def convert(source: Path, folder: Path, variant: Variant) -> None:
 
     # The CPU is enough, and the GPU may belong to somebody else now.
     with mx.stream(mx.cpu):
-        tensors, metadata = mx.load(str(source), return_metadata=True)  # type: ignore[misc]
+        loaded = cast(tuple[dict[str, Any], dict[str, Any]], mx.load(str(source), return_metadata=True))
+        tensors, metadata = loaded
         if metadata["general.architecture"] != "llama":
             raise ValueError(f"{source.name} holds a {metadata['general.architecture']} model, not a llama one")
         weights = rename(tensors)

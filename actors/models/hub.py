@@ -6,6 +6,7 @@ import errno
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 from actors.errors import StartError
 from actors.models.progress import logging_bar
@@ -39,11 +40,10 @@ def fetch(repository: str, *, progress: bool, code: bool = False) -> Path:
     drawn = progress and sys.stderr.isatty()
     try:
         log.info("looking for %s", repository)
-        folder = snapshot_download(
-            repository,
-            allow_patterns=[*_FILES, "*.py"] if code else _FILES,
-            tqdm_class=None if drawn else logging_bar(f"fetching {repository}"),
-        )
+        # Declared for one flavour of tqdm; any subclass serves.
+        bar: Any = None if drawn else logging_bar(f"fetching {repository}")
+        patterns = [*_FILES, "*.py"] if code else list(_FILES)
+        folder = snapshot_download(repository, allow_patterns=patterns, tqdm_class=bar)
     except Exception as error:
         log.debug("fetching %s failed", repository, exc_info=True)
         raise StartError(_sentence(repository, error)) from None

@@ -1,4 +1,4 @@
-"""The command line: `troupe prepare`, `troupe serve`, `troupe reference`."""
+"""The command line: `troupe prepare`, `troupe serve`, `troupe environment`, `troupe reference`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from actors import settings as configuration
 from actors.errors import StartError
+from actors.ray_environment import RAY_ENVIRONMENT
 from routes.cli import reference
 
 
@@ -38,6 +39,8 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="serve a configuration; SIGTERM and SIGINT drain before they stop")
     serve.add_argument("config", type=Path, help="such as configs/local.yaml")
     serve.set_defaults(run=_serve)
+    environment = commands.add_parser("environment", help="print the environment Ray should start in, for `env`")
+    environment.set_defaults(run=_environment)
     settings = commands.add_parser("reference", help="print the reference of all settings as Markdown")
     settings.set_defaults(run=_reference)
     return parser
@@ -56,6 +59,11 @@ def _serve(options: argparse.Namespace) -> int:
     from routes.cli.serve import serve
 
     return serve(options.config)
+
+
+def _environment(options: argparse.Namespace) -> int:
+    print(" ".join(f"{name}={value}" for name, value in RAY_ENVIRONMENT.items()))
+    return 0
 
 
 def _reference(options: argparse.Namespace) -> int:

@@ -21,16 +21,8 @@ import yaml
 
 from actors import settings as configuration
 from actors.models.resolve import prepare
+from actors.ray_environment import RAY_ENVIRONMENT
 from actors.settings import Settings
-
-RAY_ENVIRONMENT = {
-    # All of Ray's ports on loopback: whoever reaches them can run code.
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # Ray would run every actor at the lowest priority but four; the engine is what people wait for.
-    "RAY_worker_niceness": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
 
 LEAST_CPUS = 4
 """Declared to Ray, whatever the machine has: the actors ask for hundredths, Serve's own for whole ones."""

@@ -148,3 +148,4 @@ def rig(path: Path, **options: object) -> Iterator[Rig]:
         yield running
     finally:
         running.engine.stop()
+        running.engine.join()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -72,6 +73,7 @@ async def parked(call: asyncio.Task[Grant | None]) -> asyncio.Task[Grant | None]
 
 async def test_a_free_lease_is_granted_at_once_and_written_down(machine: Machine) -> None:
     grant = await machine.lease.acquire(ask("a"))
+    assert grant is not None
     assert grant == Grant("a", 1, 1)
     record = msgspec.json.decode(machine.journal.read_bytes(), type=Record)
     assert record.holding == Holding(grant, ask("a"))
@@ -101,7 +103,7 @@ async def test_contended_parks_until_somebody_waits(machine: Machine) -> None:
     assert not contended.done()
     machine.clock.advance(0.04)
     waiter = await parked(asyncio.create_task(machine.lease.acquire(ask("b"))))
-    assert await contended == Contention("waiter", pytest.approx(0.06))
+    assert await contended == Contention("waiter", cast(float, pytest.approx(0.06)))
     yielding = asyncio.create_task(machine.lease.yield_(Yield(grant, 0.04)))
     second = await waiter
     assert second is not None

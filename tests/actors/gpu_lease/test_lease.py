@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 from hypothesis import settings
@@ -44,7 +45,7 @@ def test_a_waiter_is_announced_with_what_is_left_of_the_slice() -> None:
     lease.ask(ask("a"), 0.0)
     grant = granted(lease, 0.0)
     lease.ask(ask("b"), 0.0625)
-    assert lease.contention(grant, 0.0625) == Contention("waiter", pytest.approx(0.0375))
+    assert lease.contention(grant, 0.0625) == Contention("waiter", cast(float, pytest.approx(0.0375)))
     assert lease.contention(grant, 5.0) == Contention("waiter", 0.0)
 
 

@@ -108,7 +108,8 @@ class Company:
         self._pids: dict[Any, int] = {}
 
     def hire(self, *staff: tuple[str, LeaseClass]) -> list[Any]:
-        workers = [ray.remote(Worker).options(num_cpus=0).remote(*who, self._witness) for who in staff]
+        hired: Any = ray.remote(Worker)
+        workers = [hired.options(num_cpus=0).remote(*who, self._witness) for who in staff]
         pids = ray.get([worker.start.remote() for worker in workers], timeout=PATIENCE_S)
         self._pids.update(zip(workers, pids, strict=True))
         return workers
@@ -138,7 +139,7 @@ def statistics() -> LeaseStatistics:
 
 
 def kill_the_lease() -> None:
-    pid = ray.get(lease_here(SETTINGS).__ray_call__.remote(lambda self: os.getpid()), timeout=PATIENCE_S)
+    pid: Any = ray.get(lease_here(SETTINGS).__ray_call__.remote(lambda self: os.getpid()), timeout=PATIENCE_S)
     os.kill(pid, signal.SIGKILL)
 
 
