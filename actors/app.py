@@ -31,7 +31,23 @@ NO_LIMIT = 100_000
 """Calls in flight a replica: the actors bound their own queues and say so in words."""
 
 
-class _Scheduler:
+class _Deployment(ABC):
+    """What every deployment does at its end."""
+
+    _gauges: Any = None
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop the actor. Called once, and only if it came up."""
+
+    async def __del__(self) -> None:
+        if self._gauges is None:
+            return  # it never came up, so there is nothing to take down
+        self._gauges.close()
+        await self.close()
+
+
+class _Scheduler(_Deployment):
     """Deployment of the generation scheduler."""
 
     async def __init__(self, settings: Settings, card: ModelCard, manager: Any) -> None:
@@ -62,12 +78,11 @@ class _Scheduler:
     async def drain(self) -> None:
         await self.actor.drain()
 
-    async def __del__(self) -> None:
-        self._gauges.close()
+    async def close(self) -> None:
         await self.actor.close()
 
 
-class _Manager:
+class _Manager(_Deployment):
     """Deployment of the prompt-cache manager."""
 
     async def __init__(self, settings: Settings) -> None:
@@ -93,12 +108,11 @@ class _Manager:
     async def statistics(self) -> Any:
         return await self.actor.statistics()
 
-    async def __del__(self) -> None:
-        self._gauges.close()
+    async def close(self) -> None:
         self.actor.close()
 
 
-class _Ingress:
+class _Ingress(_Deployment):
     """Deployment of the ingress."""
 
     async def __init__(self, settings: Settings, card: ModelCard, scheduler: Any, manager: Any) -> None:
@@ -124,8 +138,7 @@ class _Ingress:
     async def __call__(self) -> str:
         return "requests come through the server's own port"
 
-    async def __del__(self) -> None:
-        self._gauges.close()
+    async def close(self) -> None:
         await self.actor.stop()
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from actors import settings as configuration
+from actors.curtain import FAILED_MARK
 from actors.models.resolve import prepare
 from actors.ray_environment import RAY_ENVIRONMENT
 from actors.settings import Settings
@@ -45,7 +46,8 @@ def serve(config: Path) -> int:
         if not _deploy(application, name, stop):
             return 1
         stop.wait()
-        _drain(name, settings)
+        if _is_serving(name):
+            _drain(name, settings)
     return 0
 
 
@@ -88,7 +90,7 @@ def _signals() -> threading.Event:
 
 
 def _deploy(application: dict[str, Any], name: str, stop: threading.Event) -> bool:
-    """Start the actors and wait for them. False when they failed or a signal came; the reason has been printed."""
+    """Start the actors and wait for them, or for a signal. False when they failed; the reason has been printed."""
     from ray import serve as ray_serve
 
     from actors.app import build
@@ -108,10 +110,19 @@ def _deploy(application: dict[str, Any], name: str, stop: threading.Event) -> bo
     threading.Thread(target=deploy, name="deploy", daemon=True).start()
     while not done.wait(0.2):
         if stop.is_set():
-            return False
-    if failure and not stop.is_set():
-        print(f"Troupe cannot start: {failure[0]}", file=sys.stderr, flush=True)
-    return not failure and not stop.is_set()
+            return True
+    if failure:
+        print(f"{FAILED_MARK} {failure[0]}", file=sys.stderr, flush=True)
+    return not failure
+
+
+def _is_serving(name: str) -> bool:
+    """Whether there is a scheduler to drain: a signal may come while the model loads."""
+    from ray import serve as ray_serve
+
+    application = ray_serve.status().applications.get(name)
+    scheduler = application.deployments.get("GenerationScheduler") if application else None
+    return scheduler is not None and scheduler.replica_states.get("RUNNING", 0) > 0
 
 
 def _drain(name: str, settings: Settings) -> None:

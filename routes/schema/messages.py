@@ -35,9 +35,13 @@ def _message(where: str, message: object, model_id: str) -> Message:
     if not isinstance(message, dict):
         raise InvalidRequest(f"{where} must be an object")
     role = message.get("role")
+    if role == "developer":
+        # The name that newer clients give to system messages; templates know only the old one.
+        role = "system"
     if not isinstance(role, str) or role not in _ROLES:
         raise InvalidRequest(f"{where}.role must be one of " + ", ".join(f"'{word}'" for word in _ROLES))
     normal = {key: value for key, value in message.items() if value is not None}
+    normal["role"] = role
     normal["content"] = _content(f"{where}.content", message.get("content"), role, model_id)
     for name in ("name", "tool_call_id"):
         _text(f"{where}.{name}", message.get(name))

@@ -1,0 +1,1 @@
+"""Measures Troupe beside its peers. `python -m benchmarks --help`, or `make bench`."""

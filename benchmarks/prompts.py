@@ -1,0 +1,76 @@
+"""Prompts that no cache has seen: each is made of a number that is used once."""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+_PLACES = ("harbour", "desert", "library", "mountain", "island", "station", "garden", "lighthouse", "market", "forest")
+_WORDS = [
+    "river",
+    "stone",
+    "window",
+    "paper",
+    "morning",
+    "winter",
+    "teacher",
+    "garden",
+    "engine",
+    "silver",
+    "bridge",
+    "market",
+    "letter",
+    "mother",
+    "village",
+    "yellow",
+    "summer",
+    "doctor",
+    "music",
+    "travel",
+    "simple",
+    "number",
+    "island",
+    "forest",
+    "water",
+    "ground",
+    "button",
+    "corner",
+    "danger",
+    "effort",
+]
+
+
+class Prompts:
+    """Fresh prompts for one checkpoint. Two with the same seed give the same ones in the same order.
+
+    Args:
+        folder: the checkpoint, for its tokenizer.
+        seed: where to begin.
+    """
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._numbers = count(seed * 10_000 + 1)
+
+    def short(self) -> str:
+        """About fifteen tokens, and something to say for longer than a measurement lasts."""
+        number = next(self._numbers)
+        return f"{number}: write a long story about a {_PLACES[number % len(_PLACES)]} and the sea."
+
+    def long(self, tokens: int) -> str:
+        """Exactly `tokens` tokens, or one word's more, different from its first word on."""
+        number = next(self._numbers)
+        chosen = random.Random(number)
+        text = f"{number}:"
+        missing = tokens - self.length(text)
+        while missing > 0:
+            text += "".join(f" {chosen.choice(_WORDS)}" for _ in range(missing))
+            missing = tokens - self.length(text)
+        return text
+
+    def length(self, text: str) -> int:
+        """Tokens of `text`, without what a chat template adds."""
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
