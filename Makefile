@@ -88,7 +88,7 @@ $(RUN_STAMP): pyproject.toml $(LOCKS) | $(BIN)/python
 	@rm -f $(VENV)/.troupe-*
 	@$(BIN)/python -m pip uninstall -qq -y $(patsubst %,mlx-%,$(subst cuda,cuda-,$(filter-out $(BACKEND) metal,$(BACKENDS))))
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(LOCKS:%=-r %)
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 $(DEV_STAMP): requirements/dev.txt $(RUN_STAMP)
@@ -101,8 +101,8 @@ COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --no-emit-i
 
 lock: | $(BIN)/python
 	$(BIN)/python -m pip install -q uv
-	$(COMPILE) pyproject.toml -o requirements/run.txt
-	$(COMPILE) pyproject.toml --extra dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) --no-emit-package mlx-cpu pyproject.toml -o requirements/run.txt
+	$(COMPILE) --no-emit-package mlx-cpu pyproject.toml --extra dev -c requirements/run.txt -o requirements/dev.txt
 	for backend in cpu cuda12 cuda13; do \
 	  grep -E '^mlx==' requirements/run.txt | sed "s/^mlx/mlx[$$backend]/" \
 	    | $(COMPILE) - -c requirements/run.txt -o requirements/$$backend.txt || exit 1; \

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+from abc import ABC, abstractmethod
 from typing import Any
 
 import ray

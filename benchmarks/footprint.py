@@ -64,7 +64,8 @@ def role(command: Sequence[str]) -> str:
     """What a process does, by its command line. Actors carry their names in it."""
     title = command[0] if command else "?"
     if title.startswith("ray::"):
-        return title.removeprefix("ray::").removeprefix("ServeReplica:troupe:").split()[0]
+        # A process that runs a method shows it after a dot.
+        return title.removeprefix("ray::").removeprefix("ServeReplica:troupe:").split()[0].split(".")[0]
     words = " ".join(command)
     for mark, name in _ROLES:
         if mark in words:
@@ -81,6 +82,7 @@ _ROLES = (
     ("log_monitor", "Ray log monitor"),
     ("autoscaler", "Ray autoscaler monitor"),
     ("runtime_env/agent", "Ray agents"),
+    ("multiprocessing", "Ray helpers"),
     ("default_worker", "Ray idle worker"),
 )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from benchmarks.client import Client, Message, user
 from benchmarks.figures import longest_gap, percentile, stream_figures
@@ -40,7 +41,7 @@ class Bench:
 
 
 Figures = dict[str, float]
-Measure = Callable[[Bench], Awaitable[Figures]]
+Measure = Callable[[Bench], Coroutine[Any, Any, Figures]]
 
 
 async def warm_up(bench: Bench) -> None:

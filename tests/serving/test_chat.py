@@ -26,10 +26,9 @@ QUESTIONS = [
 
 
 def ask(client: openai.OpenAI, question: str, **options: Any) -> Any:
-    messages: Any = [{"role": "user", "content": question}]
-    return client.chat.completions.create(
-        model="any", messages=messages, **({"temperature": 0, "max_tokens": 24} | options)
-    )
+    messages = [{"role": "user", "content": question}]
+    body: Any = {"model": "any", "messages": messages, "temperature": 0, "max_tokens": 24} | options
+    return client.chat.completions.create(**body)
 
 
 def test_the_starter_answers(client: openai.OpenAI) -> None:

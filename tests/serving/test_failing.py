@@ -1,135 +1,153 @@
-"""When something dies: who notices, and what goes on."""
+"""Actors killed in the middle of their work: what clients see, and that the others go on."""
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
 import openai
+import psutil
 import pytest
 
-from tests.support import checkpoints
 from tests.support.server import Server, run_server
+from tests.support.talk import CHAT, chat_body, eventually, say, scheduler, statistics, streaming, until_rows
 
-PROMPT: Any = {"model": "any", "prompt": "abc", "max_tokens": 2000, "temperature": 0}
-RECOVERY_S = 120.0
+STORY = "Write a very long story about a lighthouse and the people who lived there."
+CAPITAL = "What is the capital of France?"
+ANSWER = "The capital of France is Paris."
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[Server]:
+    with run_server() as running:
+        yield running
 
 
 @pytest.fixture
-def fragile(tmp_path: Path) -> Iterator[Server]:
-    with run_server({"model": str(checkpoints.tiny_llama(tmp_path / "tiny"))}) as server:
-        yield server
+async def http(fragile: Server) -> AsyncIterator[httpx.AsyncClient]:
+    async with fragile.http() as http:
+        yield http
 
 
-def short(server: Server) -> str:
-    with server.client() as client:
-        return client.completions.create(**(PROMPT | {"max_tokens": 8})).choices[0].text
-
-
-def stream_lines(server: Server, begun: threading.Event) -> list[str]:
-    lines = []
-    body = PROMPT | {"stream": True, "max_tokens": None}
-    with httpx.stream("POST", f"{server.url}/v1/completions", json=body, timeout=RECOVERY_S) as answer:
-        for line in answer.iter_lines():
-            lines.append(line)
-            if len(lines) > 20:
-                begun.set()
-    return lines
-
-
-def kill(server: Server, actor: str) -> int:
+def kill(server: Server, actor: str) -> psutil.Process:
+    """SIGKILL: no farewell, no clean-up."""
     process = server.actor(actor)
-    process.send_signal(signal.SIGKILL)
-    return process.pid
+    process.kill()
+    return process
 
 
-def test_a_killed_scheduler_ends_its_streams_in_words_and_comes_back(fragile: Server) -> None:
-    expected = short(fragile)
-    begun = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        stream = pool.submit(stream_lines, fragile, begun)
-        assert begun.wait(RECOVERY_S)
-        pid = kill(fragile, "GenerationScheduler")
-        lines = [line for line in stream.result(RECOVERY_S) if line]
-    assert '"error"' in lines[-1]
-    assert "engine_unavailable" in lines[-1]
-    assert "[DONE]" not in lines[-1]
-    # The very next request waits for the restart and is answered.
-    assert short(fragile) == expected
-    assert fragile.actor("GenerationScheduler").pid != pid
-    assert fragile.statistics()["scheduler"]["finished_rows"] == 1, "its counters started again"
+async def replaced(server: Server, actor: str, dead: psutil.Process) -> psutil.Process:
+    """The process that follows a dead one."""
+
+    async def found() -> psutil.Process | None:
+        return next((process for process in server.actors(actor) if process.pid != dead.pid), None)
+
+    return await eventually(found)
 
 
-def test_a_killed_manager_costs_nothing_but_warm_prefixes(fragile: Server) -> None:
-    expected = short(fragile)
-    kill(fragile, "PromptCacheManager")
-    assert short(fragile) == expected
-    assert short(fragile) == expected
+async def test_the_death_of_the_scheduler_ends_its_requests_in_words_and_the_next_one_is_answered(
+    fragile: Server, http: httpx.AsyncClient
+) -> None:
+    async with fragile.async_client() as client, streaming(http, STORY, max_tokens=1000) as stream:
+        whole = asyncio.create_task(http.post(CHAT, json=chat_body(STORY + " Begin.", max_tokens=1000)))
+        library: Any = await client.chat.completions.create(
+            model="any", messages=[{"role": "user", "content": STORY}], max_tokens=1000, stream=True
+        )
+        assert await stream.piece()
+        await until_rows(http, active_rows=3)
+        dead = kill(fragile, "GenerationScheduler")
+        await stream.read()
+        with pytest.raises(openai.APIError, match="died while it served this request"):
+            async for _ in library:
+                continue
+        refused = await whole
+    assert stream.error is not None
+    assert stream.error["type"] == "engine_unavailable"
+    assert stream.finish is None
+    assert refused.status_code == 502
+    assert refused.json()["error"]["type"] == "engine_unavailable"
+    assert await say(http, CAPITAL) == ANSWER
+    assert (await replaced(fragile, "GenerationScheduler", dead)).is_running()
+    assert (await scheduler(http))["submitted_rows"] == 1
 
 
-def test_a_killed_lease_is_a_pause(fragile: Server) -> None:
-    expected = short(fragile)
-    begun = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        stream = pool.submit(stream_limited, fragile, begun)
-        assert begun.wait(RECOVERY_S)
-        kill(fragile, "ray::GpuLease")
-        text = stream.result(RECOVERY_S)
-    assert text.startswith(expected)
-    assert short(fragile) == expected
+async def test_the_death_of_the_prompt_cache_manager_is_not_noticed(fragile: Server, http: httpx.AsyncClient) -> None:
+    alone = await say(http, STORY, max_tokens=40)
+    async with streaming(http, STORY, max_tokens=40) as stream:
+        assert await stream.piece()
+        dead = kill(fragile, "PromptCacheManager")
+        assert await say(http, CAPITAL) == ANSWER
+        assert await stream.read() == alone
+    await replaced(fragile, "PromptCacheManager", dead)
+
+    async def remembered() -> bool:
+        reply = await http.post(CHAT, json=chat_body("Name a colour of the rainbow.", max_tokens=1))
+        assert reply.status_code == 200
+        return reply.json()["usage"]["prompt_tokens_details"]["cached_tokens"] > 20
+
+    assert await eventually(remembered)
 
 
-def stream_limited(server: Server, begun: threading.Event) -> str:
-    text = ""
-    with server.client() as client:
-        for chunk in client.completions.create(stream=True, **(PROMPT | {"max_tokens": 1500})):
-            text += chunk.choices[0].text
-            begun.set()
-    return text
+async def test_the_death_of_the_lease_is_not_noticed(fragile: Server, http: httpx.AsyncClient) -> None:
+    alone = await say(http, STORY, max_tokens=40)
+    epoch = (await statistics(http))["lease"]["epoch"]
+    async with streaming(http, STORY, max_tokens=40) as stream:
+        assert await stream.piece()
+        dead = kill(fragile, "ray::GpuLease")
+        assert await stream.read() == alone
+    assert await say(http, CAPITAL) == ANSWER
+    await replaced(fragile, "ray::GpuLease", dead)
+
+    async def reigns() -> bool:
+        lease = (await statistics(http))["lease"]
+        return lease is not None and lease["epoch"] > epoch
+
+    assert await eventually(reigns)
+    assert await say(http, CAPITAL) == ANSWER
 
 
-def test_a_killed_ingress_comes_back_and_its_rows_are_cancelled(fragile: Server) -> None:
-    expected = short(fragile)
-    begun = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        stream = pool.submit(stream_lines, fragile, begun)
-        assert begun.wait(RECOVERY_S)
-        kill(fragile, "Ingress")
-        with pytest.raises(httpx.HTTPError):
-            stream.result(RECOVERY_S)
-    answered = _patiently(fragile)
-    assert answered == expected
-    assert fragile.statistics()["scheduler"]["cancelled_rows"] == 1
+async def test_the_death_of_an_ingress_ends_its_rows_and_another_one_takes_its_place(
+    fragile: Server, http: httpx.AsyncClient
+) -> None:
+    before = await scheduler(http)
+    with pytest.raises(httpx.RemoteProtocolError):
+        async with streaming(http, STORY, max_tokens=1000) as stream:
+            assert await stream.piece()
+            kill(fragile, "troupe:Ingress")
+            await stream.read()
 
-
-def _patiently(server: Server) -> str:
-    """The answer once the port is open again."""
-    deadline = threading.Event()
-    for _ in range(240):
+    async def open_again() -> bool:
         try:
-            return short(server)
-        except openai.APIConnectionError:
-            deadline.wait(0.5)
-    raise AssertionError("the ingress did not come back")
+            return (await http.get("/health")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    assert await eventually(open_again)
+    await until_rows(http, active_rows=0, cancelled_rows=before["cancelled_rows"] + 1)
+    assert await say(http, CAPITAL) == ANSWER
 
 
-def test_a_row_that_makes_the_model_raise_is_the_only_one_that_fails(tmp_path: Path) -> None:
-    path = checkpoints.failing(tmp_path / "failing", token="!")
-    settings = {"model": str(path), "generation": {"trust_model_code": True}}
-    with run_server(settings) as server, ThreadPoolExecutor(3) as pool:
-        expected = short(server)
-        begun = threading.Event()
-        beside = pool.submit(stream_limited, server, begun)
-        assert begun.wait(RECOVERY_S)
-        body = {"prompt": "oh!no", "max_tokens": 8}
-        answer = httpx.post(f"{server.url}/v1/completions", json=body, timeout=RECOVERY_S)
-        assert answer.status_code == 500
-        assert "this token is poison" in answer.json()["error"]["message"]
-        assert "Traceback" not in answer.text
-        assert beside.result(RECOVERY_S).startswith(expected)
-        assert short(server) == expected
+async def down(http: httpx.AsyncClient) -> bool:
+    return (await statistics(http))["scheduler"] is None
+
+
+async def test_a_request_that_comes_while_the_scheduler_restarts_waits_for_it(
+    fragile: Server, http: httpx.AsyncClient
+) -> None:
+    dead = kill(fragile, "GenerationScheduler")
+    assert await eventually(partial(down, http))
+    assert await say(http, CAPITAL) == ANSWER
+    assert (await replaced(fragile, "GenerationScheduler", dead)).is_running()
+
+
+async def test_the_server_is_not_healthy_while_its_scheduler_is_down(fragile: Server, http: httpx.AsyncClient) -> None:
+    kill(fragile, "GenerationScheduler")
+    assert await eventually(partial(down, http))
+    health = await http.get("/health")
+    assert await say(http, CAPITAL) == ANSWER
+    recovered = await http.get("/health")
+    assert (health.status_code, recovered.status_code) == (503, 200)
+    assert health.json()["error"]["type"] == "engine_unavailable"

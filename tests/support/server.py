@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 START_PATIENCE_S = 240.0
 END_PATIENCE_S = 60.0
 READY = "Troupe is ready:"
+BROKEN = "Deploying app 'troupe' failed"
+"""What Serve says of a start that cannot succeed any more, although it goes on waiting."""
 
 
 def free_port() -> int:
@@ -59,10 +61,10 @@ class Server:
         return "\n".join(self.lines)
 
     def wait_for_line(self, text: str, patience_s: float = START_PATIENCE_S) -> bool:
-        """Whether a line with `text` came before the process ended."""
+        """Whether a line with `text` came before the process ended or its start failed."""
 
         def settled() -> bool:
-            return text in self.log or not self._reader.is_alive()
+            return text in self.log or BROKEN in self.log or not self._reader.is_alive()
 
         with self._changed:
             self._changed.wait_for(settled, patience_s)
@@ -77,17 +79,24 @@ class Server:
             pass  # what it left behind is in the family already
         return [p for p in self._family.values() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
+    def actors(self, name: str) -> list[psutil.Process]:
+        """The living processes of an actor, found by the title that any process list shows."""
+        return [process for process in self.family() if name in _title(process)]
+
     def actor(self, name: str) -> psutil.Process:
-        """The process of an actor, found by the title that any process list shows."""
-        found = [p for p in self.family() if name in "".join(p.cmdline()[:1])]
-        assert found, f"no process is called {name}"
+        """The one living process of an actor."""
+        found = self.actors(name)
+        assert len(found) == 1, f"processes called {name}: {found}"
         return found[0]
 
     def statistics(self) -> dict[str, Any]:
         return httpx.get(f"{self.url}/stats", timeout=30).json()["troupe"]
 
-    def client(self, **options: Any) -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=120, **options)
+    def client(self) -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=120)
+
+    def async_client(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=120)
 
     def http(self, **options: Any) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, timeout=120, limits=httpx.Limits(max_connections=None), **options)
@@ -111,6 +120,13 @@ class Server:
             self.process.stdout.close()
         assert self.process.stdout is not None
         self.process.stdout.close()
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return "".join(process.cmdline()[:1])
+    except psutil.NoSuchProcess:
+        return ""
 
 
 @contextmanager
