@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-import ray
+from ray._private.worker import get_dashboard_url
 
 from actors.errors import StartError
 from actors.models.card import ModelCard
@@ -30,7 +30,7 @@ _EXIT_PATIENCE_S = 20.0
 
 def announce(settings: Settings, card: ModelCard) -> None:
     """Print the readiness line."""
-    dashboard = ray.worker.get_dashboard_url()
+    dashboard = get_dashboard_url()
     where = f"dashboard http://{dashboard}" if dashboard else "no dashboard"
     url = f"http://{_shown(settings.server.host)}:{settings.server.port}"
     print(f"{READY_MARK} {url} serves {card.model_id} ({where})", file=sys.stderr, flush=True)

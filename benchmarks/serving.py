@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from actors import blas
-from benchmarks import bare, peers, report
+from benchmarks import bare, models, peers, report
 from benchmarks.figures import Sample
 from benchmarks.footprint import Footprint, watch
 from benchmarks.measures import MEASURES, Bench, warm_up
@@ -66,12 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", nargs="+", choices=("starter", "tiny"), default=["starter", "tiny"])
-    parser.add_argument("--only", nargs="+", choices=_ONLY, default=list(_ONLY), help="measure nothing else")
+    parser.add_argument("--only", nargs="+", choices=_ONLY, help="measure nothing else")
     parser.add_argument("--repeats", type=int, default=None, metavar="N", help="repetitions of everything, 3 if unset")
     parser.add_argument("--tokens", type=int, default=64, metavar="N", help="tokens of an answer in throughput runs")
     parser.add_argument("--quick", action="store_true", help="one repetition, fewer requests, a shorter idle look")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into this page, between its marks")
     options = parser.parse_args(arguments)
+    known = {"footprint", *(measure for model in options.model for measure in models.MEASURES[model])}
+    if nowhere := [name for name in options.only or () if name not in known]:
+        parser.error(f"not measured on {' and '.join(options.model)}: {', '.join(nowhere)}")
+    options.only = options.only or list(_ONLY)
     options.repeats = options.repeats or (1 if options.quick else 3)
     return options
 

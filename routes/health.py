@@ -22,7 +22,8 @@ class HealthRoute:
         if self._context.gate.draining:
             return json_response(error_body(ShuttingDown("the server is shutting down")), 503)
         try:
-            _ = self._context.generation.description
+            # Asked, not remembered: what was served is known while the scheduler restarts, that it serves is not.
+            await self._context.generation.statistics()
         except EngineUnavailable as error:
             return json_response(error_body(error), 503)
         # A constant, spaces included: clients of other servers compare it byte for byte.

@@ -20,7 +20,7 @@ class GenerationClient(Protocol):
 
     @property
     def description(self) -> Description:
-        """What is served. Raises `EngineUnavailable` while the scheduler is down."""
+        """What is served, also while the scheduler restarts. Raises `EngineUnavailable` before its first start."""
         ...
 
     def generate(self, request: Submit) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:

@@ -23,7 +23,7 @@ async def test_a_busy_server_is_well() -> None:
 
 async def test_a_server_without_its_scheduler_is_not_well() -> None:
     house = build()
-    house.generation.described = None
+    house.generation.down = True
     async with connect(house) as client:
         response = await client.get("/health")
     assert (response.status_code, response.json()["error"]["type"]) == (503, "engine_unavailable")
