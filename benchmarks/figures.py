@@ -87,4 +87,5 @@ def stream_figures(replies: Sequence[Reply]) -> dict[str, float]:
         f"{streams}: between tokens, p50, ms": 1000 * percentile(gaps, 0.5),
         f"{streams}: between tokens, p99, ms": 1000 * percentile(gaps, 0.99),
         f"{streams}: tokens a stream": sum(reply.completion_tokens for reply in replies) / len(replies),
+        f"{streams}: cached prompt tokens a stream": sum(reply.cached_tokens for reply in replies) / len(replies),
     }

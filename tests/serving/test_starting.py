@@ -40,7 +40,7 @@ def misfit(folder: Path) -> Path:
 )
 def test_a_wrong_configuration_ends_the_start(launcher: str, args: dict[str, Any], sentence: str) -> None:
     with run_server(args, launcher=launcher, expect_ready=False) as server:
-        server.process.wait(60)
+        server.process.wait(180)
         said = [line for line in server.lines if FAILED in line or line.startswith("troupe: ")]
         assert len(said) == 1, server.log
         assert sentence in said[0]
@@ -50,7 +50,7 @@ def test_a_wrong_configuration_ends_the_start(launcher: str, args: dict[str, Any
 @pytest.mark.parametrize("breaking", [truncated, misfit])
 def test_a_broken_model_ends_the_start(breaking: Any, tmp_path: Path) -> None:
     with run_server({"model": str(breaking(tmp_path / "broken"))}, expect_ready=False) as server:
-        server.process.wait(60)
+        server.process.wait(180)
         said = [line for line in server.lines if FAILED in line]
         assert len(said) == 1, server.log
         assert "broken" in said[0]

@@ -15,13 +15,14 @@ from tests.support import checkpoints
 from tests.support.server import run_server
 
 # The tiny model answers this with thousands of tokens.
-BODY: Any = {"model": "any", "prompt": "story", "temperature": 0, "max_tokens": 3000}
+BODY: Any = {"model": "any", "prompt": "story", "temperature": 0, "max_tokens": 1500}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_refuses_new_requests_and_lets_running_ones_finish(number: int, tmp_path: Path) -> None:
     model = str(checkpoints.tiny_llama(tmp_path / "tiny"))
-    with run_server({"model": model}, launcher="troupe") as server, ThreadPoolExecutor(1) as pool:
+    settings = {"model": model, "server": {"drain_timeout_s": 120}}
+    with run_server(settings, launcher="troupe") as server, ThreadPoolExecutor(1) as pool:
         begun = threading.Event()
 
         def stream() -> int:
@@ -40,7 +41,7 @@ def test_a_signal_refuses_new_requests_and_lets_running_ones_finish(number: int,
         refused = _refused(server.url)
         assert refused.status_code == 503
         assert refused.json()["error"]["type"] == "shutting_down"
-        assert running.result(120) == 3000
+        assert running.result(120) == 1500
         assert server.process.wait(120) == 0
         assert "Traceback" not in server.log
         assert server.family() == []
