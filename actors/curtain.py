@@ -25,7 +25,7 @@ from actors.settings import Settings
 READY_MARK = "Troupe is ready:"
 FAILED_MARK = "Troupe cannot start:"
 
-_EXIT_PATIENCE_S = 20.0
+_EXIT_PATIENCE_S = 120.0
 
 
 def announce(settings: Settings, card: ModelCard) -> None:

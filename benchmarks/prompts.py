@@ -30,14 +30,16 @@ class Prompts:
         return f"{number}: write a long story about a {_PLACES[number % len(_PLACES)]} and the sea."
 
     def long(self, tokens: int) -> str:
-        """Exactly `tokens` tokens, or one word's more, different from its first word on."""
+        """`tokens` tokens, or up to a word more, different from other prompts from its first word on."""
         number = next(self._numbers)
         chosen = random.Random(number)
         text = f"{number}:"
         missing = tokens - self.length(text)
         while missing > 0:
-            text += "".join(f" {chosen.choice(_WORDS)}" for _ in range(missing))
-            missing = tokens - self.length(text)
+            word = f" {chosen.choice(_WORDS)}"
+            text += word
+            # Tokenizers do not merge across words, so lengths add up.
+            missing -= self.length(word)
         return text
 
     def length(self, text: str) -> int:

@@ -67,8 +67,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", nargs="+", choices=("starter", "tiny"), default=["starter", "tiny"])
     parser.add_argument("--only", nargs="+", choices=_ONLY, help="measure nothing else")
-    parser.add_argument("--repeats", type=int, default=None, metavar="N", help="repetitions of everything, 3 if unset")
-    parser.add_argument("--tokens", type=int, default=64, metavar="N", help="tokens of an answer in throughput runs")
+    parser.add_argument("--repeats", type=_positive, metavar="N", help="repetitions of everything, 3 if unset")
+    parser.add_argument(
+        "--tokens", type=_positive, default=64, metavar="N", help="tokens of an answer in throughput runs"
+    )
     parser.add_argument("--quick", action="store_true", help="one repetition, fewer requests, a shorter idle look")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into this page, between its marks")
     options = parser.parse_args(arguments)
@@ -78,6 +80,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.only = options.only or list(_ONLY)
     options.repeats = options.repeats or (1 if options.quick else 3)
     return options
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("should be 1 or more")
+    return value
 
 
 def _compare(target: Subject, options: argparse.Namespace, results: Results) -> None:

@@ -60,6 +60,8 @@ class GenerationScheduler:
         generation = settings.generation
         self._line = WaitingLine(generation.max_rows + AHEAD, max(0, generation.queue - AHEAD))
         self._draining = False
+        # Rows that left the line before the engine had heard of them.
+        self._gave_up = 0
         self._empty = asyncio.Event()
         self._seating = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -158,9 +160,9 @@ class GenerationScheduler:
             prefilling_rows=engine.prefilling,
             waiting_rows=self._line.waiting + len(ready),
             oldest_wait_s=max([self._line.oldest_wait_s(), *(now - row.accepted_at for row in ready)]),
-            submitted_rows=tally.finished + tally.cancelled + tally.failed + self._line.live,
+            submitted_rows=tally.finished + tally.cancelled + self._gave_up + tally.failed + self._line.live,
             finished_rows=tally.finished,
-            cancelled_rows=tally.cancelled,
+            cancelled_rows=tally.cancelled + self._gave_up,
             failed_rows=tally.failed,
             prompt_tokens=tally.prompt_tokens,
             cached_tokens=tally.cached_tokens,
@@ -228,9 +230,12 @@ class GenerationScheduler:
                 self._engine.inbox.put_row(row)
 
     def _cancel(self, message: Cancel) -> None:
+        known = message.request_id in self._line
         if self._line.cancel(message.request_id):
             self._engine.inbox.wake()
-        elif not self._line.live:
+        elif known:
+            self._gave_up += 1
+        if not self._line.live:
             self._empty.set()
 
     def _ingress_gone(self, ingress: IngressId) -> None:

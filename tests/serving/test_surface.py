@@ -99,8 +99,15 @@ def test_the_right_key_opens_and_a_wrong_one_does_not(small: Server) -> None:
         with pytest.raises(openai.AuthenticationError) as refused:
             wrong.chat.completions.create(model="any", messages=[{"role": "user", "content": "hi"}])
     assert refused.value.code == "invalid_api_key"
-    assert httpx.get(f"{small.url}/health").status_code == 200
-    assert httpx.get(f"{small.url}/stats").status_code == 401
+
+
+async def test_every_path_but_health_asks_for_the_key_in_either_header(small: Server) -> None:
+    async with small.http() as stranger:
+        assert (await stranger.get("/health")).status_code == 200
+        for path in ("/v1/models", "/stats", "/metrics", "/nowhere"):
+            assert (await stranger.get(path)).status_code == 401
+        assert (await stranger.get("/v1/models", headers={"x-api-key": KEY})).status_code == 200
+        assert (await stranger.get("/v1/models", headers={"x-api-key": KEY.upper()})).status_code == 401
 
 
 def test_the_door_opens_to_this_machine_only(server: Server) -> None:

@@ -343,6 +343,7 @@ async def test_engines_never_overlap_while_the_lease_dies_again_and_again(stage:
             if not running.acquire(blocking=False):
                 overlaps.append(name)
                 return
+            stop.wait(0.001)
             steps[name] += 1
             running.release()
             if lease.must_yield:

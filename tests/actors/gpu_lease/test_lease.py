@@ -87,6 +87,18 @@ def test_a_long_step_is_charged_for_what_it_took() -> None:
     assert turns == 160
 
 
+def test_what_a_class_owes_is_paid_off_while_another_works_alone() -> None:
+    lease = fresh()
+    lease.ask(ask("train", "background"), 0.0)
+    grant = granted(lease, 0.0)
+    lease.ask(ask("chat"), 0.0)
+    lease.release(grant, 2.0, 2.0)
+    grant = granted(lease, 2.0)
+    lease.ask(ask("train", "background", attempt=2), 3600.0)
+    assert lease.yield_(grant, 3598.0, 3600.0) is not None
+    assert granted(lease, 3600.0).holder == "train"
+
+
 def test_within_a_class_the_first_comer_goes_first() -> None:
     lease = fresh()
     for name in ("a", "b", "c"):
