@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-from ray._private.worker import get_dashboard_url
+from ray._private import ray_constants
+from ray.experimental.internal_kv import _internal_kv_get
 
 from actors.errors import StartError
 from actors.models.card import ModelCard
@@ -30,10 +31,23 @@ _EXIT_PATIENCE_S = 120.0
 
 def announce(settings: Settings, card: ModelCard) -> None:
     """Print the readiness line."""
-    dashboard = get_dashboard_url()
-    where = f"dashboard http://{dashboard}" if dashboard else "no dashboard"
+    dashboard = _dashboard_url()
+    where = f"dashboard {dashboard}" if dashboard else "no dashboard"
     url = f"http://{_shown(settings.server.host)}:{settings.server.port}"
     print(f"{READY_MARK} {url} serves {card.model_id} ({where})", file=sys.stderr, flush=True)
+
+
+def _dashboard_url() -> str | None:
+    """Where the dashboard really listens; None without one.
+
+    A worker's own `get_dashboard_url` names the usual port, also when that was taken and Ray went to another one.
+    """
+    namespace = ray_constants.KV_NAMESPACE_DASHBOARD
+    address = _internal_kv_get(ray_constants.DASHBOARD_ADDRESS, namespace=namespace)
+    if not address:
+        return None
+    text = address.decode()
+    return text if text.startswith("http") else f"http://{text}"
 
 
 @contextlib.contextmanager

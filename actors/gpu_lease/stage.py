@@ -8,8 +8,10 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from actors.gauges import Gauges
 from actors.gpu_lease.actor import GpuLease
 from actors.gpu_lease.journal import sweep
+from actors.gpu_lease.messages import Acquire, Grant, Reserve, Reserved
 from actors.models.folders import cache_folder
 from actors.settings import LeaseSettings
 
@@ -40,7 +42,30 @@ def lease_here(settings: LeaseSettings) -> Any:
         "max_concurrency": 1000,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=node, soft=False),
     }
-    return ray.remote(GpuLease).options(**options).remote(settings, folder / f"lease-{node}.json")
+    return ray.remote(_published()).options(**options).remote(settings, folder / f"lease-{node}.json")
+
+
+def _published() -> type[GpuLease]:
+    """The lease actor with its figures as Ray metrics; the dashboard shows a class by its name."""
+
+    class Published(GpuLease):
+        _gauges: Gauges | None = None
+
+        async def acquire(self, request: Acquire) -> Grant | None:
+            self._publish()
+            return await super().acquire(request)
+
+        async def reserve(self, message: Reserve) -> Reserved:
+            self._publish()
+            return await super().reserve(message)
+
+        def _publish(self) -> None:
+            # With the first message, because the constructor runs before the event loop does.
+            if self._gauges is None:
+                self._gauges = Gauges("gpu_lease", self.statistics)
+
+    Published.__name__ = Published.__qualname__ = GpuLease.__name__
+    return Published
 
 
 def lease_name(node_id: str) -> str:
