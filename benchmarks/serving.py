@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
+
 from actors import blas
 from benchmarks import bare, models, peers, report
 from benchmarks.figures import Sample
@@ -29,6 +31,9 @@ from benchmarks.prompts import Prompts
 
 _SETTLE_S = 3.0
 """Between the last request and the look at an idle server."""
+
+_LISTEN_S = 1.0
+"""How long to listen for other programs before a side starts."""
 
 _ONLY = (*MEASURES, "footprint")
 
@@ -41,6 +46,8 @@ class Results:
     footprints: dict[str, list[Footprint]] = field(default_factory=dict)
     """By side."""
     failures: list[str] = field(default_factory=list)
+    noise: list[float] = field(default_factory=list)
+    """Per cent of all cores that other programs used, before each side started."""
 
     def add(self, model: str, measure: str, side: str, figures: dict[str, float]) -> None:
         self.samples += [Sample(model, measure, side, figure, value) for figure, value in figures.items()]
@@ -100,6 +107,7 @@ def _compare(target: Subject, options: argparse.Namespace, results: Results) -> 
             _bare(target, options, results, repeat)
         for side in order:
             _say(f"{target.name}, repetition {repeat + 1} of {options.repeats}: {side}")
+            results.noise.append(psutil.cpu_percent(_LISTEN_S))
             with peers.SIDES[side](target.folder, target.rows) as server:
                 # Every side of a repetition gets the same prompts.
                 bench = Bench(
@@ -137,8 +145,11 @@ def _measure(bench: Bench, model: str, side: str, measures: Sequence[str], resul
 
 def _section(results: Results, arguments: Sequence[str] | None) -> str:
     command = shlex.join(["python", "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)])
+    made = f"Made by `{command}` on {time.strftime('%Y-%m-%d')}: {_machine()}."
+    if results.noise:
+        made += f" Before the sides started, other programs kept the cores up to {max(results.noise):.0f} % busy."
     parts = [
-        f"Made by `{command}` on {time.strftime('%Y-%m-%d')}: {_machine()}.",
+        made,
         report.goals(results.samples, results.footprints.get(report.OURS, [])),
         report.tables(results.samples),
     ]

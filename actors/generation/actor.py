@@ -223,11 +223,17 @@ class GenerationScheduler:
         while True:
             await self._seating.wait()
             self._seating.clear()
+            # Looked up side by side: rows that come together should reach the engine together, and share a pass.
+            seated = []
             while (row := self._line.next()) is not None:
-                match = await self._prefixes.lookup(row.request, row.tokens)
-                if match is not None:
-                    row.entry, row.entry_length = match.entry, match.length
-                self._engine.inbox.put_row(row)
+                seated.append(row)
+            await asyncio.gather(*(self._seat(row) for row in seated))
+
+    async def _seat(self, row: Row) -> None:
+        match = await self._prefixes.lookup(row.request, row.tokens)
+        if match is not None:
+            row.entry, row.entry_length = match.entry, match.length
+        self._engine.inbox.put_row(row)
 
     def _cancel(self, message: Cancel) -> None:
         known = message.request_id in self._line

@@ -181,7 +181,7 @@ class Engine:
         decoding = len(self._batch)
         by_name: dict[str, Row] = {row.request.request_id: row for row in self._prefilling}
         jobs = [PrefillJob(name, row.remaining) for name, row in by_name.items()]
-        todo = plan(decoding, self._max_rows, jobs, self.rate.budget(decoding), self._joinable)
+        todo = plan(decoding, self._max_rows, jobs, self.rate.budget(decoding, len(jobs)), self._joinable)
         self._join([by_name[key] for key in todo.join])
         self._decode(flush=todo.chunk is not None)
         # Posted before the chunk: nobody's token waits for somebody else's prompt.

@@ -22,6 +22,9 @@ GRAIN = 16
 FIRST_GUESS = 64
 """Budget before anything was measured, and the least one while nobody decodes."""
 
+CROWD = 2
+"""How many times longer rows may wait for a pass that serves more rows than wait for it."""
+
 GROWTH = 4
 """A budget is at most this many times the largest pass measured of late: a fit is not trusted far beyond its data."""
 
@@ -128,13 +131,17 @@ class PrefillRate:
         self._passes.append((tokens, seconds))
         self._fixed_s, self._token_s = _fit(self._passes)
 
-    def budget(self, decoding: int) -> int:
+    def budget(self, decoding: int, waiting: int = 1) -> int:
         """Prompt tokens the next pass may compute, padding included.
 
         Args:
             decoding: rows that decode now and would wait; with none, chunks are about `LONE_S` long.
+            waiting: rows whose prompts are not computed. When they outnumber those that decode, the few wait `CROWD`
+                times as long for the many: a pass costs a fixed time, so one larger pass serves all sooner.
         """
         target, least = (self._stall_s, GRAIN) if decoding > 0 else (LONE_S, FIRST_GUESS)
+        if 0 < decoding < waiting:
+            target, least = CROWD * self._stall_s, FIRST_GUESS
         tokens = self._tokens_within(target) // GRAIN * GRAIN
         most = max(GRAIN, self._step_tokens // GRAIN * GRAIN)
         return min(max(tokens, least), most)

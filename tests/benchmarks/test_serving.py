@@ -38,10 +38,12 @@ def test_the_page_says_which_command_made_it_and_what_failed() -> None:
         samples=[Sample("tiny", "burst", side, "64 connections at once: answered", 64) for side in (OURS, PEER)],
         footprints={OURS: [Footprint("Ingress", 1, 2, 200, 150)]},
         failures=["tiny, stall, mlx_lm.server: no answer in time"],
+        noise=[1.0, 37.2],
     )
     page = _section(results, ["--model", "tiny"])
     assert "`python -m benchmarks --model tiny`" in page
     assert "| tiny: answered of 64 connections at once | >= 64 | 64 | yes |" in page
+    assert "other programs kept the cores up to 37 % busy" in page
     assert "### tiny: burst" in page
     assert "### Troupe: idle processes" in page
     assert "- tiny, stall, mlx_lm.server: no answer in time" in page

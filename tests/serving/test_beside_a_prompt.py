@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.support import checkpoints
+from tests.support.server import run_server
 from tests.support.talk import CHAT, chat_body, say, scheduler, streaming, until_rows
 
 LONG = "The lighthouse keeper counted the boats that day. " * 700
 CAPITAL = "What is the capital of France?"
 ANSWER = "The capital of France is Paris."
 PATIENCE_S = 60.0
+
+
+@pytest.fixture
+async def quick(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """At the door of a tiny model, where rows come and go hundreds of times a minute."""
+    with run_server({"model": str(checkpoints.tiny_llama(tmp_path / "tiny"))}) as running:
+        async with running.http() as http:
+            yield http
 
 
 @pytest.fixture
@@ -38,13 +49,7 @@ async def test_an_answer_that_ends_beside_a_prompt_ends_for_its_client(http: htt
 
 
 @pytest.mark.usefixtures("prompt")
-async def test_a_whole_answer_beside_a_prompt_arrives(http: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        assert await say(http, CAPITAL) == ANSWER
-
-
-@pytest.mark.usefixtures("prompt")
-@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+@pytest.mark.parametrize("limit", [1, 3])
 async def test_max_tokens_is_exact_beside_a_prompt(http: httpx.AsyncClient, limit: int) -> None:
     before = await scheduler(http)
     async with asyncio.timeout(PATIENCE_S):
@@ -56,7 +61,7 @@ async def test_max_tokens_is_exact_beside_a_prompt(http: httpx.AsyncClient, limi
     assert after["finished_rows"] - before["finished_rows"] == 1
 
 
-@pytest.mark.parametrize("piece", range(1, 8))
+@pytest.mark.parametrize("piece", range(4, 8))
 async def test_an_answer_ends_for_its_client_whenever_a_newcomer_arrives(http: httpx.AsyncClient, piece: int) -> None:
     for round_ in range(3):
         # Words of its own, so that nothing but the template's start is cached.
@@ -70,19 +75,19 @@ async def test_an_answer_ends_for_its_client_whenever_a_newcomer_arrives(http: h
         assert (stream.finish, stream.ended) == ("stop", True)
 
 
-async def test_max_tokens_is_exact_however_rows_come_and_go(visitor: httpx.AsyncClient) -> None:
-    before = await scheduler(visitor)
+async def test_max_tokens_is_exact_however_rows_come_and_go(quick: httpx.AsyncClient) -> None:
+    before = await scheduler(quick)
 
     async def visits(first: int) -> list[tuple[int, int]]:
         counts = []
         for number in range(first, first + 40):
             limit = 2 + number % 5
-            answer = await visitor.post(CHAT, json=chat_body(f"{number} boats", max_tokens=limit))
+            answer = await quick.post(CHAT, json=chat_body(f"{number} boats", max_tokens=limit))
             assert answer.status_code == 200, answer.text
             counts.append((limit, answer.json()["usage"]["completion_tokens"]))
         return counts
 
     counts = [count for visit in await asyncio.gather(*map(visits, (0, 100, 200, 300))) for count in visit]
-    after = await scheduler(visitor)
+    after = await scheduler(quick)
     assert [count for count in counts if count[0] != count[1]] == []
     assert after["finished_rows"] - before["finished_rows"] == len(counts)

@@ -60,7 +60,7 @@ class FixedRate(PrefillRate):
         super().__init__(0.25, 2048)
         self._tokens = tokens
 
-    def budget(self, decoding: int) -> int:
+    def budget(self, decoding: int, waiting: int = 1) -> int:
         return self._tokens
 
 

@@ -186,6 +186,15 @@ def test_a_slow_first_pass_is_forgotten_after_two_more() -> None:
     assert rate.budget(1) == 240
 
 
+def test_many_newcomers_get_a_longer_pass_than_few_running_rows_would_grant_one() -> None:
+    rate = PrefillRate(stall_s=0.25, step_tokens=2048)
+    for tokens in (64, 128, 256):
+        rate.observe(tokens, 0.05 + tokens / 1000)
+    assert rate.budget(1, 1) == rate.budget(7, 7) == 192
+    assert rate.budget(1, 7) == 448
+    assert rate.budget(0, 8) == 944
+
+
 def test_a_stray_pass_does_not_move_the_budget() -> None:
     rate = PrefillRate(0.25, 2048)
     machine = Machine(0.02, 0.001)
