@@ -260,13 +260,12 @@ class Engine:
         if not self._batch.rows:
             return
         try:
-            read = self._batch.advance()
+            self._settle(self._batch.advance())
             if flush:
-                read += self._batch.flush()
+                # Only now: a row that just ended has a token in flight that is nobody's.
+                self._settle(self._batch.flush())
         except Exception as error:
             self._suspect(self._batch.clear(), error)
-            return
-        self._settle(read)
 
     def _compute(self, chunk: list[tuple[Row, int]]) -> None:
         rows = [row for row, _ in chunk]

@@ -116,8 +116,6 @@ class Server:
                 continue
         self.process.wait(END_PATIENCE_S)
         self._reader.join(END_PATIENCE_S)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
         assert self.process.stdout is not None
         self.process.stdout.close()
 
