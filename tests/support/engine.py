@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -74,6 +74,8 @@ class Rig:
         self._ended: set[RequestId] = set()
         self.prefixes: list[StoredPrefix] = []
         self.steps: list[StepEvents] = []
+        self.after_post: Callable[[], None] = lambda: None
+        """Called in the engine's thread between two steps, after a step's events."""
         self.engine = Engine(
             load=lambda: load(path, "float32", trust_model_code=True),
             lease=FreeLease(),
@@ -104,6 +106,7 @@ class Rig:
                 outcome.failure = delta.failure or outcome.failure
                 outcome.cached = outcome.cached if delta.cached_tokens is None else delta.cached_tokens
             self._changed.notify_all()
+        self.after_post()
 
     def submit(
         self,
