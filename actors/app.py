@@ -18,7 +18,7 @@ from ray.serve import Application
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 from ray.serve.schema import LoggingConfig
 
-from actors import blas, curtain, logs
+from actors import blas, curtain, logs, priority
 from actors.errors import StartError
 from actors.models.card import ModelCard
 from actors.settings import Settings, parse
@@ -57,6 +57,7 @@ class _Scheduler(_Deployment):
         from actors.gpu_lease.stage import lease_here
 
         logs.configure(settings.logging)
+        priority.claim()
         self.actor = GenerationScheduler(
             settings, card, manager, lambda: lease_here(settings.gpu_lease), _mailbox_host()
         )
