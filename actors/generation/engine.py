@@ -26,7 +26,7 @@ from actors.generation.events import Outgoing
 from actors.generation.inbox import Inbox
 from actors.generation.loading import Loaded
 from actors.generation.messages import Failure
-from actors.generation.policy import PrefillJob, PrefillRate, plan
+from actors.generation.policy import PrefillJob, PrefillRate, crowd, plan
 from actors.generation.prefill import Prefill
 from actors.generation.row import Row
 from actors.generation.shelf import Shelf
@@ -181,7 +181,7 @@ class Engine:
         decoding = len(self._batch)
         by_name: dict[str, Row] = {row.request.request_id: row for row in self._prefilling}
         jobs = [PrefillJob(name, row.remaining) for name, row in by_name.items()]
-        todo = plan(decoding, self._max_rows, jobs, self.rate.budget(decoding, len(jobs)), self._joinable)
+        todo = plan(decoding, self._max_rows, jobs, self.rate.budget(decoding, crowd(jobs)), self._joinable)
         self._join([by_name[key] for key in todo.join])
         self._decode(flush=todo.chunk is not None)
         # Posted before the chunk: nobody's token waits for somebody else's prompt.
@@ -281,10 +281,9 @@ class Engine:
             return
         self.rate.observe(passed.padded_tokens, passed.seconds)
         self.tally.prompt_tokens += sum(tokens for _, tokens in chunk)
+        # A row computed alone joins with the next step: its copies and merges are not added to this step's wait.
         if len(rows) > 1:
             self._seat(rows, passed.caches, merged=True)
-        elif rows[0].remaining == 0:
-            self._join(rows)
 
     def _settle(self, read: Read, batch: DecodeBatch | None = None) -> None:
         """Hand tokens out and let finished rows go."""

@@ -22,7 +22,10 @@ GRAIN = 16
 FIRST_GUESS = 64
 """Budget before anything was measured, and the least one while nobody decodes."""
 
-CROWD = 2
+SHORT = 64
+"""Prompts with this many tokens left or fewer are short: several of them fit into a pass."""
+
+CROWD = 4
 """How many times longer rows may wait for a pass that serves more rows than wait for it."""
 
 GROWTH = 4
@@ -94,6 +97,16 @@ def _fill(jobs: Sequence[PrefillJob], budget: int, rows: int) -> list[tuple[str,
     return chunk
 
 
+def crowd(jobs: Sequence[PrefillJob]) -> int:
+    """How many short prompts stand at the head of the line."""
+    count = 0
+    for job in jobs:
+        if job.remaining > SHORT:
+            break
+        count += 1
+    return count
+
+
 class PrefillRate:
     """How long a pass over prompt tokens takes, learned from the last ones, and the budget that follows.
 
@@ -136,8 +149,8 @@ class PrefillRate:
 
         Args:
             decoding: rows that decode now and would wait; with none, chunks are about `LONE_S` long.
-            waiting: rows whose prompts are not computed. When they outnumber those that decode, the few wait `CROWD`
-                times as long for the many: a pass costs a fixed time, so one larger pass serves all sooner.
+            waiting: short prompts at the head of the line, see `crowd`. When they outnumber the rows that decode, the
+                few wait `CROWD` times as long for the many: a pass costs a fixed time, so one pass serves all sooner.
         """
         target, least = (self._stall_s, GRAIN) if decoding > 0 else (LONE_S, FIRST_GUESS)
         if 0 < decoding < waiting:

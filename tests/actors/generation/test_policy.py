@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.generation.policy import PrefillJob, PrefillRate, StepPlan, plan
+from actors.generation.policy import PrefillJob, PrefillRate, StepPlan, crowd, plan
 
 
 def jobs(*remaining: int) -> list[PrefillJob]:
@@ -186,12 +186,19 @@ def test_a_slow_first_pass_is_forgotten_after_two_more() -> None:
     assert rate.budget(1) == 240
 
 
+def test_only_short_prompts_at_the_head_of_the_line_are_a_crowd() -> None:
+    short, long = PrefillJob("short", 20), PrefillJob("long", 1000)
+    assert crowd([]) == 0
+    assert crowd([short, short, long, short]) == 2
+    assert crowd([long, short, short]) == 0
+
+
 def test_many_newcomers_get_a_longer_pass_than_few_running_rows_would_grant_one() -> None:
     rate = PrefillRate(stall_s=0.25, step_tokens=2048)
     for tokens in (64, 128, 256):
         rate.observe(tokens, 0.05 + tokens / 1000)
     assert rate.budget(1, 1) == rate.budget(7, 7) == 192
-    assert rate.budget(1, 7) == 448
+    assert rate.budget(1, 7) == 944
     assert rate.budget(0, 8) == 944
 
 
