@@ -130,6 +130,8 @@ class DecodeBatch:
         return rows
 
     def _together(self, caches: list[Any], merged: bool) -> list[Any]:
+        if not self._merged and not merged:
+            return kv.merge([self._caches, caches])
         mine = self._caches if self._merged else kv.merge([self._caches])
         theirs = caches if merged else kv.merge([caches])
         for own, other in zip(mine, theirs, strict=True):
