@@ -1,7 +1,7 @@
 """The first and the last thing a person sees of a start: one line when it is ready, one sentence when it fails.
 
 `serve run` itself would show a failed start as stack traces and then wait for ever. So the process that notices the
-failure prints the sentence and interrupts the `serve run` (or `troupe serve`) that started this Ray, if there is
+failure prints the sentence and terminates the `serve run` (or `troupe serve`) that started this Ray, if there is
 one on this machine: Ray's raylet is its child and our parent.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -52,7 +51,7 @@ def _dashboard_url() -> str | None:
 
 @contextlib.contextmanager
 def falls_on_failure() -> Iterator[None]:
-    """Within the block a `StartError` ends the whole start: one sentence, then the launcher is interrupted."""
+    """Within the block a `StartError` ends the whole start: one sentence, then the launcher is terminated."""
     try:
         yield
     except StartError as error:
@@ -62,7 +61,9 @@ def falls_on_failure() -> Iterator[None]:
         if launcher is not None:
             # Ray copies our stderr to the launcher's terminal; give the line the time to get there.
             time.sleep(1.0)
-            launcher.send_signal(signal.SIGINT)
+            # Not SIGINT: a launcher that a shell put into the background ignores it, and `serve run` takes it for a
+            # wish and exits with 0.
+            launcher.terminate()
             # Failing now would only add stack traces; the launcher takes us down.
             time.sleep(_EXIT_PATIENCE_S)
         raise
@@ -73,16 +74,19 @@ def _launcher() -> psutil.Process | None:
     try:
         for ancestor in psutil.Process(os.getpid()).parents():
             command = ancestor.cmdline()
-            if _launches(command):
+            if is_launcher(command):
                 return ancestor
     except psutil.Error:
         return None
     return None
 
 
-def _launches(command: list[str]) -> bool:
-    names = [Path(word).name for word in command[:4]]
-    return any(name in ("serve", "troupe") for name in names) and ("run" in command or "serve" in command)
+def is_launcher(command: list[str]) -> bool:
+    """Whether a command line is `serve run …` or `troupe serve …`, directly or under an interpreter."""
+    for position, word in enumerate(command[:2]):
+        if (Path(word).name, *command[position + 1 : position + 2]) in (("serve", "run"), ("troupe", "serve")):
+            return True
+    return False
 
 
 def _shown(host: str) -> str:

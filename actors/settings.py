@@ -6,6 +6,7 @@ docs/configuration.md is generated from the descriptions below by `troupe refere
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,6 +35,16 @@ Size = Annotated[int, Field(ge=0), BeforeValidator(_bytes)]
 """A number of bytes; text such as `8GiB` or `500MB` is accepted."""
 
 
+def _secret(value: object) -> object:
+    """`env:NAME` stands for what the environment variable NAME holds."""
+    if not isinstance(value, str) or not value.startswith("env:"):
+        return value
+    name = value.removeprefix("env:")
+    if not os.environ.get(name):
+        raise ValueError(f"the environment has no {name}")
+    return os.environ[name]
+
+
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
@@ -45,10 +56,11 @@ class ServerSettings(Section):
         default="127.0.0.1", description="Address to listen on. Anything but loopback exposes the server."
     )
     port: int = Field(default=8080, ge=1, le=65535, description="TCP port of the HTTP API.")
-    api_key: str | None = Field(
+    api_key: Annotated[str, BeforeValidator(_secret)] | None = Field(
         default=None,
         min_length=1,
-        description="When set, every route but /health asks for it as a bearer token or x-api-key.",
+        description="When set, every route but /health asks for it as a bearer token or x-api-key. `env:NAME` takes it "
+        "from the environment variable NAME, which keeps it out of the file and of Ray's log.",
     )
     cors_origins: tuple[str, ...] = Field(
         default=(), description="Origins whose pages may call the API. Empty keeps CORS closed; `*` opens it to all."
@@ -233,6 +245,8 @@ def _choices(location: list[Any]) -> str:
 def _type_name(annotation: Any) -> str:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "a mapping of " + ", ".join(sorted(annotation.model_fields))
+    if get_origin(annotation) is Annotated:
+        return _type_name(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
         return ", ".join(repr(value) for value in get_args(annotation))
     if parts := [part for part in get_args(annotation) if part is not Ellipsis]:

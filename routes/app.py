@@ -9,11 +9,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from routes.auth import KeyMiddleware
-from routes.chat import ChatCompletions
-from routes.completions import TextCompletions
+from routes.chat import CHAT
+from routes.completions import TEXT
 from routes.context import AppContext
 from routes.errors import routing_error
 from routes.exchange import ErrorMiddleware, ExchangeMiddleware
+from routes.generation import GenerationRoute
 from routes.health import HealthRoute
 from routes.metrics import MetricsRoute
 from routes.models import ModelRoutes
@@ -24,8 +25,8 @@ def create_app(context: AppContext) -> Starlette:
     """The whole HTTP surface as one ASGI application. Does no I/O; may be called more than once."""
     models = ModelRoutes(context)
     routes = [
-        Route("/v1/chat/completions", ChatCompletions(context), methods=["POST"]),
-        Route("/v1/completions", TextCompletions(context), methods=["POST"]),
+        Route("/v1/chat/completions", GenerationRoute(context, CHAT), methods=["POST"]),
+        Route("/v1/completions", GenerationRoute(context, TEXT), methods=["POST"]),
         Route("/v1", models.index),
         Route("/v1/models", models.list),
         Route("/v1/models/{model_id:path}", models.one),

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
-
 from actors.ids import chat_completion_id
-from routes.answer import Job, Outcome, answer
-from routes.body import read_json
+from routes.answer import Outcome
 from routes.context import AppContext
-from routes.exchange import exchange_of
+from routes.generation import Protocol
 from routes.schema.chat import read_chat_completion
+from routes.schema.fields import Body
+from routes.schema.generation import GenerationFields
 from routes.sse import frame
 from routes.wire import json_bytes
-
-
-class ChatCompletions:
-    """The route, as an ASGI application."""
-
-    def __init__(self, context: AppContext) -> None:
-        self._context = context
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        context = self._context
-        request_id = chat_completion_id()
-        exchange_of(scope).request_id = request_id
-        request = Request(scope, receive)
-        with context.gate.pass_through():
-            body = await read_json(request, context.settings.server.max_body_bytes)
-            chat = read_chat_completion(body, request.headers, context.card.model_id)
-            prompt = partial(context.tokenizer.render, chat.messages, chat.template_variables, chat.reasoning_effort)
-            await answer(Job(context, request_id, prompt, chat.generation, ChatShape), scope, receive, send)
 
 
 class ChatShape:
@@ -63,3 +44,14 @@ class ChatShape:
     def _around_content(self) -> tuple[bytes, bytes]:
         head, _, tail = self._chunk({"content": ""}, None).rpartition(b'"content":""')
         return head + b'"content":', tail
+
+
+def _read(
+    context: AppContext, body: Body, headers: Mapping[str, str]
+) -> tuple[Callable[[], list[int]], GenerationFields]:
+    chat = read_chat_completion(body, headers, context.card.model_id)
+    prompt = partial(context.tokenizer.render, chat.messages, chat.template_variables, chat.reasoning_effort)
+    return prompt, chat.generation
+
+
+CHAT = Protocol(chat_completion_id, _read, ChatShape)

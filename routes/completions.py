@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
-
 from actors.ids import text_completion_id
-from routes.answer import Job, Outcome, answer
-from routes.body import read_json
+from routes.answer import Outcome
 from routes.context import AppContext
-from routes.exchange import exchange_of
+from routes.generation import Protocol
 from routes.schema.completions import read_text_completion
+from routes.schema.fields import Body
+from routes.schema.generation import GenerationFields
 from routes.sse import frame
 from routes.wire import json_bytes
-
-
-class TextCompletions:
-    """The route, as an ASGI application."""
-
-    def __init__(self, context: AppContext) -> None:
-        self._context = context
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        context = self._context
-        request_id = text_completion_id()
-        exchange_of(scope).request_id = request_id
-        request = Request(scope, receive)
-        with context.gate.pass_through():
-            body = await read_json(request, context.settings.server.max_body_bytes)
-            completion = read_text_completion(body, request.headers)
-            prompt = partial(context.tokenizer.encode, completion.prompt)
-            await answer(Job(context, request_id, prompt, completion.generation, TextShape), scope, receive, send)
 
 
 class TextShape:
@@ -60,3 +41,13 @@ class TextShape:
 
     def _object(self, text: str, finish: str | None, **more: object) -> dict[str, object]:
         return {**self._about, "choices": [{"index": 0, "text": text, "finish_reason": finish}], **more}
+
+
+def _read(
+    context: AppContext, body: Body, headers: Mapping[str, str]
+) -> tuple[Callable[[], list[int]], GenerationFields]:
+    completion = read_text_completion(body, headers)
+    return partial(context.tokenizer.encode, completion.prompt), completion.generation
+
+
+TEXT = Protocol(text_completion_id, _read, TextShape)

@@ -98,10 +98,7 @@ class DecodeBatch:
 
     def extract(self, row: Row) -> list[Any]:
         """Exact copies of a row's caches; they hold `row.computed` tokens."""
-        if not self._merged:
-            return kv.exact(self._caches)
-        index = self.rows.index(row)
-        return kv.exact([cache.extract(index) for cache in self._caches])
+        return kv.exact(kv.row_of(self._caches, self.rows.index(row), self._merged))
 
     def remove(self, gone: Sequence[Row]) -> None:
         """Let rows leave."""
@@ -118,7 +115,7 @@ class DecodeBatch:
         kept = mx.array(keep, dtype=mx.int32)
         self._inputs = self._inputs[kept]
         if len(keep) == 1:
-            self._caches, self._merged = [cache.extract(keep[0]) for cache in self._caches], False
+            self._caches, self._merged = kv.row_of(self._caches, keep[0], self._merged), False
         else:
             for cache in self._caches:
                 cache.filter(kept)

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 import mlx.core as mx
 
@@ -26,45 +26,21 @@ from actors.generation.events import Outgoing
 from actors.generation.inbox import Inbox
 from actors.generation.loading import Loaded
 from actors.generation.messages import Failure
+from actors.generation.offers import Offers
 from actors.generation.policy import PrefillJob, PrefillRate, crowd, plan
+from actors.generation.ports import EnginePort, Lease
 from actors.generation.prefill import Prefill
 from actors.generation.row import Row
 from actors.generation.shelf import Shelf
 from actors.generation.tally import Tally
-from actors.ids import EntryId, entry_id
 
 log = logging.getLogger("troupe.generation.engine")
-
-SNAPSHOT_TOKENS = 256
-"""A prompt that cost this many computed tokens is stored before its answer is done, for requests beside it."""
 
 ACCOUNT_S = 1.0
 """How often the bytes of the running caches are counted."""
 
 BREATHER_S = 0.05
 """Pause after a failure of the loop itself, so that a lasting one cannot spin."""
-
-
-class Lease(Protocol):
-    """The part of `LeaseHolder` that an engine thread uses."""
-
-    must_yield: bool
-
-    def hold(self) -> None: ...
-    def give_way(self) -> None: ...
-    def idle(self) -> None: ...
-
-
-class EnginePort(Protocol):
-    """What the engine tells the event loop. Called from the engine thread; must not block."""
-
-    def ended(self, row: Row) -> None:
-        """The row has left; its seat is free."""
-        ...
-
-    def stored(self, entry: EntryId, row: Row, length: int, size: int, trimmable: bool) -> None:
-        """A prefix of `row.tokens` is on the shelf."""
-        ...
 
 
 class Engine:
@@ -132,15 +108,16 @@ class Engine:
         try:
             self._lease.hold()
             loaded = self._load()
-            self._lease.idle()
         except BaseException as error:
             self._loaded.set_exception(error)
             return
+        finally:
+            self._lease.idle()
         self._model = loaded.model
         self._joinable = loaded.batchable
-        self._cuttable = loaded.trimmable
         self._batch = DecodeBatch(loaded.model)
         self._prefill = Prefill(loaded.model)
+        self._offers = Offers(self.shelf, self._port, self._store, loaded.trimmable)
         self._loaded.set_result(loaded)
         while self._running:
             try:
@@ -171,7 +148,7 @@ class Engine:
         self._drop_cancelled()
         self._step()
         if self._lease.must_yield:
-            self._settle(self._batch.flush())
+            self._flush()
             self._out.post()
             self._lease.give_way()
 
@@ -229,9 +206,9 @@ class Engine:
 
     def _seat(self, rows: list[Row], caches: list[Any], merged: bool) -> None:
         """Move rows whose prompts are done into the batch."""
-        for row in rows:
+        for index, row in enumerate(rows):
             self._prefilling.remove(row)
-            self._snapshot(row, caches, merged, rows.index(row))
+            self._offers.prompt_done(row, lambda index=index: kv.exact(kv.row_of(caches, index, merged)))
         try:
             self._batch.add(rows, caches, merged)
         except Exception as error:
@@ -260,12 +237,23 @@ class Engine:
         if not self._batch.rows:
             return
         try:
-            self._settle(self._batch.advance())
-            if flush:
-                # Only now: a row that just ended has a token in flight that is nobody's.
-                self._settle(self._batch.flush())
+            read = self._batch.advance()
         except Exception as error:
             self._suspect(self._batch.clear(), error)
+            return
+        self._settle(read)
+        if flush:
+            # Only now: a row that just ended has a token in flight that is nobody's.
+            self._flush()
+
+    def _flush(self) -> None:
+        """Read the step in flight and leave nothing on the device."""
+        try:
+            read = self._batch.flush()
+        except Exception as error:
+            self._suspect(self._batch.clear(), error)
+            return
+        self._settle(read)
 
     def _compute(self, chunk: list[tuple[Row, int]]) -> None:
         rows = [row for row, _ in chunk]
@@ -304,14 +292,21 @@ class Engine:
             return
         for row in rows:
             if row in batch.rows:
-                self._publish(row, lambda row=row: batch.extract(row), row.computed)
+                self._offers.store(row, lambda row=row: batch.extract(row))
             elif row.caches is not None:
-                self._publish(row, lambda row=row: kv.exact(row.caches or []), row.computed)
-        batch.remove(rows)
+                self._offers.store(row, lambda row=row: kv.exact(row.caches or []))
+        self._remove(rows, batch)
         for row in rows:
             if row in self._prefilling:
                 self._prefilling.remove(row)
             self._port.ended(row)
+
+    def _remove(self, rows: list[Row], batch: DecodeBatch) -> None:
+        try:
+            batch.remove(rows)
+        except Exception as error:
+            # What was in flight failed, and shows only now. Those who leave have all they need.
+            self._suspect([row for row in batch.clear() if row not in rows], error)
 
     def _drop_cancelled(self) -> None:
         for row in [row for row in self._waiting if row.cancelled]:
@@ -320,7 +315,7 @@ class Engine:
         prefilling = [row for row in self._prefilling if row.cancelled]
         decoding = [row for row in self._batch.rows if row.cancelled]
         if decoding:
-            self._settle(self._batch.flush())
+            self._flush()
             decoding = [row for row in decoding if row in self._batch.rows]
         self._end_cancelled(prefilling + decoding)
 
@@ -328,28 +323,6 @@ class Engine:
         if rows:
             self.tally.cancelled += len(rows)
             self._leave(rows, self._batch)
-
-    # Stored prefixes.
-
-    def _snapshot(self, row: Row, caches: list[Any], merged: bool, index: int) -> None:
-        """Store a finished prompt: always where prefixes cannot be cut later, else when it was long to compute."""
-        if row.generated or (self._cuttable and row.computed - row.cached < SNAPSHOT_TOKENS):
-            return
-        if merged:
-            self._publish(row, lambda: kv.exact([cache.extract(index) for cache in caches]), row.computed)
-        else:
-            self._publish(row, lambda: kv.exact(caches), row.computed)
-
-    def _publish(self, row: Row, copy: Callable[[], list[Any]], length: int) -> None:
-        if self._store is None or length < self._store or length <= row.cached:
-            return
-        try:
-            caches = copy()
-            entry = entry_id()
-            stored = self.shelf.put(entry, caches, length)
-            self._port.stored(entry, row, length, stored.size, kv.trimmable(caches))
-        except Exception:
-            log.exception("the prefix of %s could not be stored", row.request.request_id)
 
     # When something breaks.
 

@@ -63,6 +63,11 @@ def merge(rows: Sequence[RowCaches]) -> BatchCaches:
     return [layer[0].merge(list(layer)) for layer in zip(*rows, strict=True)]
 
 
+def row_of(caches: BatchCaches, index: int, merged: bool) -> RowCaches:
+    """One row's caches out of a batch; of a lone row (`merged` False), the caches as they are."""
+    return [cache.extract(index) for cache in caches] if merged else caches
+
+
 def arrays(caches: Sequence[Any]) -> list[mx.array]:
     """Every array of the caches."""
     flat = tree_flatten([cache.state for cache in caches])

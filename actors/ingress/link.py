@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 from actors import errors, ids
+from actors.clock import Clock, MonotonicClock
 from actors.errors import EngineUnavailable, TroupeError
 from actors.generation.frames import FrameReader, ProtocolError, decode, encode
 from actors.generation.messages import (
@@ -36,6 +37,12 @@ RETRY_S = 0.2
 """Pause between two attempts to reach a scheduler that is away."""
 
 DESCRIBE_TIMEOUT_S = 5.0
+
+MANY_DEATHS = 4
+"""Deaths of the scheduler within `DEATHS_WITHIN_S` after which requests are refused at once instead of waiting for the
+next life: they may be what kills it."""
+
+DEATHS_WITHIN_S = 60.0
 
 
 class RowStream:
@@ -92,13 +99,22 @@ class SchedulerLink(asyncio.Protocol):
         scheduler: handle of the generation scheduler's deployment.
         on_draining: called when the scheduler says that it takes no new rows.
         patience_s: how long a request waits for a scheduler that is away before it is refused.
+        clock: tells when the scheduler died.
     """
 
-    def __init__(self, scheduler: Any, on_draining: Callable[[], None], patience_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        scheduler: Any,
+        on_draining: Callable[[], None],
+        patience_s: float = 60.0,
+        clock: Clock | None = None,
+    ) -> None:
         self.ingress: IngressId = ids.ingress_id()
         self._scheduler = scheduler
         self._on_draining = on_draining
         self._patience_s = patience_s
+        self._clock = clock or MonotonicClock()
+        self._deaths: deque[float] = deque(maxlen=MANY_DEATHS)
         self._streams: dict[RequestId, RowStream] = {}
         self._description: Description | None = None
         self._transport: asyncio.Transport | None = None
@@ -180,10 +196,19 @@ class SchedulerLink(asyncio.Protocol):
     async def _wait_until_up(self) -> None:
         if self._up.is_set():
             return
+        if self._dies_again_and_again():
+            raise EngineUnavailable(
+                f"the generation scheduler died {MANY_DEATHS} times within {DEATHS_WITHIN_S:g} s; its log says why"
+            )
         try:
             await asyncio.wait_for(self._up.wait(), self._patience_s)
         except TimeoutError:
             raise EngineUnavailable("the generation scheduler is not running") from None
+
+    def _dies_again_and_again(self) -> bool:
+        if len(self._deaths) < MANY_DEATHS:
+            return False
+        return self._clock.now() - self._deaths[0] < DEATHS_WITHIN_S
 
     # Keeping the socket open.
 
@@ -191,11 +216,11 @@ class SchedulerLink(asyncio.Protocol):
         while True:
             try:
                 await self._connect()
+                await self._down.wait()
             except Exception as error:
                 log.debug("no mailbox yet: %s", error)
-                await asyncio.sleep(RETRY_S)
-                continue
-            await self._down.wait()
+            # Also after a connection that was refused at once: it may be refused again.
+            await asyncio.sleep(RETRY_S)
 
     async def _connect(self) -> None:
         description: Description = await asyncio.wait_for(
@@ -233,6 +258,8 @@ class SchedulerLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._up.is_set():
+            self._deaths.append(self._clock.now())
         self._up.clear()
         self._down.set()
         if self._streams:

@@ -46,8 +46,9 @@ def serve(config: Path) -> int:
         if not _deploy(application, name, stop):
             return 1
         stop.wait()
-        if _is_serving(name):
-            _drain(name, settings)
+        if not _is_serving(name):
+            return 1  # stopped before it was ready, by a person or by an actor that could not start
+        _drain(name, settings)
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import mlx.core as mx
@@ -11,7 +11,9 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.utils import load_model
 
+from actors.generation.batch import DecodeBatch
 from actors.generation.messages import Sampling
+from actors.generation.row import Row
 from tests.conftest import KINDS
 from tests.support import checkpoints
 from tests.support.engine import rig
@@ -215,6 +217,30 @@ def test_a_row_that_fails_in_the_middle_of_decoding_leaves_its_neighbours_unharm
         running.wait(beside, culprit)
     assert culprit.finish == "error"
     assert beside.tokens == alone
+
+
+def test_an_error_that_shows_only_when_a_row_leaves_costs_the_others_a_pause(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave = DecodeBatch.remove
+    failures = []
+
+    def fail_once(batch: DecodeBatch, gone: Sequence[Row]) -> None:
+        leave(batch, gone)
+        if len(batch) == 2 and not failures:
+            failures.append(len(batch))
+            raise RuntimeError("what was in flight failed")
+
+    with rig(tiny("llama")) as running:
+        alone = [running.run(prompt, max_tokens=30) for prompt in prompts()[:2]]
+        monkeypatch.setattr(DecodeBatch, "remove", fail_once)
+        ending = running.submit(prompts()[2], max_tokens=5)
+        others = [running.submit(prompt, max_tokens=30) for prompt in prompts()[:2]]
+        running.wait(ending, *others)
+        assert (running.engine.tally.finished, running.engine.tally.failed) == (5, 0)
+    assert failures == [2]
+    assert [other.tokens for other in others] == alone
+    assert ending.finish == "length"
 
 
 def test_a_seeded_row_draws_the_same_alone_and_in_company(tiny: Tiny) -> None:

@@ -1,0 +1,34 @@
+"""What the engine needs from the world around its thread."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from actors.generation.row import Row
+from actors.ids import EntryId
+
+
+class Lease(Protocol):
+    """The part of `LeaseHolder` that an engine thread uses."""
+
+    must_yield: bool
+
+    def hold(self) -> None: ...
+    def give_way(self) -> None: ...
+    def idle(self) -> None: ...
+
+
+class StoredPort(Protocol):
+    """Who hears of a stored prefix. Called from the engine thread; must not block."""
+
+    def stored(self, entry: EntryId, row: Row, length: int, size: int, trimmable: bool) -> None:
+        """A prefix of `row.tokens` is on the shelf."""
+        ...
+
+
+class EnginePort(StoredPort, Protocol):
+    """What the engine tells the event loop. Called from the engine thread; must not block."""
+
+    def ended(self, row: Row) -> None:
+        """The row has left; its seat is free."""
+        ...

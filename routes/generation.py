@@ -1,0 +1,50 @@
+"""What the completion routes have in common: read a bounded body, check it, answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from actors.ids import RequestId
+from routes.answer import Job, ShapeMaker, answer
+from routes.body import read_json
+from routes.context import AppContext
+from routes.exchange import exchange_of
+from routes.schema.fields import Body
+from routes.schema.generation import GenerationFields
+
+ReadRequest = Callable[[AppContext, Body, Mapping[str, str]], tuple[Callable[[], list[int]], GenerationFields]]
+"""From body and headers to the work that makes the prompt's token ids, and the fields all protocols share."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What one route does in its own way."""
+
+    new_id: Callable[[], RequestId]
+    """Makes the id of a response."""
+    read: ReadRequest
+    """Checks a body; raises `InvalidRequest`."""
+    shape: ShapeMaker
+    """Writes the protocol's JSON."""
+
+
+class GenerationRoute:
+    """A completion route, as an ASGI application."""
+
+    def __init__(self, context: AppContext, protocol: Protocol) -> None:
+        self._context = context
+        self._protocol = protocol
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        context, protocol = self._context, self._protocol
+        request_id = protocol.new_id()
+        exchange_of(scope).request_id = request_id
+        request = Request(scope, receive)
+        with context.gate.pass_through():
+            body = await read_json(request, context.settings.server.max_body_bytes)
+            prompt, fields = protocol.read(context, body, request.headers)
+            await answer(Job(context, request_id, prompt, fields, protocol.shape), scope, receive, send)
