@@ -71,6 +71,9 @@ class _Scheduler(_Deployment):
     async def describe(self) -> Any:
         return await self.actor.describe()
 
+    async def compile(self, constraint: Any) -> Any:
+        return await self.actor.compile(constraint)
+
     async def submit(self, request: Any) -> Any:
         return await self.actor.submit(request)
 

@@ -26,6 +26,10 @@ def text_completion_id() -> RequestId:
     return RequestId(f"cmpl-{secrets.token_hex(12)}")
 
 
+def tool_call_id() -> str:
+    return f"call_{secrets.token_hex(12)}"
+
+
 def ingress_id() -> IngressId:
     return IngressId(f"ingress-{secrets.token_hex(6)}")
 

@@ -85,6 +85,29 @@ class IngressSettings(Section):
     preparation_threads: int = Field(default=1, ge=1, le=16, description="Threads that render and tokenize.")
 
 
+class ToneSettings(Section):
+    """The HLG tone curve: sampling by a temperature that softens towards the best and the least likely tokens."""
+
+    enabled: bool = Field(default=False, description="Use the curve for requests that do not say.")
+    width: float = Field(default=4.0, ge=0, le=100, description="Half-width of its straight middle, in nats.")
+    shoulder: float = Field(default=4.0, ge=0, le=100, description="Softness above the middle; 0 is plain temperature.")
+    toe: float = Field(default=6.0, ge=0, le=100, description="Softness below the middle; 0 is plain temperature.")
+    pivot_offset: float = Field(default=6.0, ge=0, le=100, description="Distance of its pivot from the best token.")
+
+
+class GrammarSettings(Section):
+    """Structured output: grammars that answers must follow."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Enforce them. Otherwise the model is asked in words, and the response carries a Warning header.",
+    )
+    compile_timeout_s: float = Field(
+        default=10.0, gt=0, le=120, description="Time to compile one; a slower one is not enforced."
+    )
+    cache_bytes: Size = Field(default=256 * 2**20, description="RAM for compiled grammars.")
+
+
 class GenerationSettings(Section):
     """The generation scheduler: its batch, its queue and what a request gets when it does not say."""
 
@@ -113,6 +136,17 @@ class GenerationSettings(Section):
     temperature: float | None = Field(default=None, ge=0, le=5, description="Default temperature; 0 is greedy.")
     top_p: float | None = Field(default=None, ge=0, le=1, description="Default top_p; 0 is off.")
     top_k: int | None = Field(default=None, ge=0, description="Default top_k; 0 is off.")
+    tool_format: str | None = Field(
+        default=None,
+        description="Markup of tool calls, where the chat template and the tokenizer do not tell it rightly.",
+    )
+    reasoning_format: str | None = Field(
+        default=None,
+        description="Marks of thinking, where the chat template and the tokenizer do not tell them rightly; `none` "
+        "leaves thinking in the content.",
+    )
+    grammar: GrammarSettings = Field(default_factory=GrammarSettings, description="Structured output.")
+    hlg: ToneSettings = Field(default_factory=ToneSettings, description="Tone curve; a request's `hlg` goes over it.")
     max_tokens: int | None = Field(
         default=None, ge=1, description="Default max_tokens; unset generates until the end token."
     )

@@ -1,59 +1,41 @@
-"""The way of every completion: prepare the prompt, submit the row, send its text. A client that leaves ends it."""
+"""The way of every completion: prepare the prompt, submit its rows, send their text. A client that leaves ends them."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from actors.errors import ClientGone, GenerationFailed
-from actors.generation.messages import Description, Submit
+from actors.generation.client import RowDeltas
+from actors.generation.messages import Description, Submit, choice_id
 from actors.ids import RequestId
 from routes.context import AppContext, lane
 from routes.disconnect import while_connected
 from routes.exchange import Exchange, exchange_of, note_error
+from routes.logprobs import logprobs_block
+from routes.parts import Content, Part, Reasoning, ToolCall
 from routes.plan import plan_row
-from routes.row import RowText
+from routes.prompt import MakePrompt, Prompt
+from routes.row import RowAnswer
 from routes.sampling import sampling_defaults
+from routes.schema.constraint import instruction
 from routes.schema.generation import GenerationFields
-from routes.sse import DONE, EventStream, error_frame
+from routes.shape import Choice, ShapeMaker
+from routes.sse import DONE, HEARTBEAT, EventStream, error_frame
 
 _TOKEN_BYTES = 4
 
+HEARTBEAT_S = 5.0
+"""Silence on a stream, while a tool call is held back, after which a comment is sent."""
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a row ended, as a protocol tells it."""
-
-    finish: str
-    """`stop` or `length`."""
-    usage: dict[str, object]
-    """The `usage` object."""
-
-
-class Shape(Protocol):
-    """One protocol's JSON. `opening`, `piece` and `closing` are whole event frames, `whole` is a body."""
-
-    def opening(self) -> bytes:
-        """What comes before any text; may be empty."""
-        ...
-
-    def piece(self, text: str) -> bytes: ...
-
-    def closing(self, outcome: Outcome) -> bytes: ...
-
-    def whole(self, text: str, outcome: Outcome) -> bytes: ...
-
-
-ShapeMaker = Callable[[str, str, int], Shape]
-"""From response id, model id and creation time in seconds since the epoch."""
+_CALL_ONE = "Answer with a call of one of the tools."
 
 
 @dataclass(frozen=True)
@@ -62,16 +44,41 @@ class Job:
 
     context: AppContext
     request_id: RequestId
-    prompt: Callable[[], Sequence[int]]
-    """Renders and tokenizes; runs in a preparation thread."""
+    prompt: MakePrompt
     wanted: GenerationFields
     shape: ShapeMaker
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A job whose prompt is ready."""
+
+    job: Job
+    submit: Submit
+    prompt: Prompt
+    rows: Sequence[RowAnswer]
+    """One a choice, in order."""
+    description: Description
+    exchange: Exchange
+    headers: dict[str, str]
+    """Of the response."""
+
+    def usage(self) -> dict[str, object]:
+        prompt_tokens = len(self.submit.prompt) // _TOKEN_BYTES
+        completion_tokens = sum(row.completion_tokens for row in self.rows)
+        return {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": self.rows[0].cached_tokens},
+            "lane": lane(self.description),
+        }
 
 
 async def answer(job: Job, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request, streamed or whole. Its body must have been read.
 
-    Cancelling it, like the client's leaving, gives up its place in line or cancels its row.
+    Cancelling it, like the client's leaving, gives up its place in line or cancels its rows.
 
     Raises:
         ClientGone: the client left, in whatever phase.
@@ -80,106 +87,142 @@ async def answer(job: Job, scope: Scope, receive: Receive, send: Send) -> None:
     exchange = exchange_of(scope)
     try:
         async with while_connected(receive):
-            description = job.context.generation.description
-            submit = await job.context.preparation.run(partial(_plan, job, description))
-            exchange.prepared_s = exchange.elapsed()
-            exchange.prompt_tokens = len(submit.prompt) // _TOKEN_BYTES
-            shape = job.shape(job.request_id, description.model_id, int(time.time()))
-            row = RowText(job.context.tokenizer.detokenizer(), job.wanted.stops)
+            run = await _prepare(job, exchange)
             if job.wanted.stream:
-                await _stream(job.context, submit, row, shape, description, exchange, send)
+                await _stream(run, send)
             else:
-                body = await _collect(job.context, submit, row, shape, description, exchange)
-                await Response(body, media_type="application/json")(scope, receive, send)
+                body = await _collect(run)
+                await Response(body, media_type="application/json", headers=run.headers)(scope, receive, send)
     except ClientGone:
         job.context.gate.count_gone()
         raise
 
 
-def _plan(job: Job, description: Description) -> Submit:
-    context = job.context
-    defaults = sampling_defaults(context.settings.generation, context.card)
-    return plan_row(
+async def _prepare(job: Job, exchange: Exchange) -> _Run:
+    context, wanted = job.context, job.wanted
+    description = context.generation.description
+    prompt, warning = await _prompt(job)
+    submit = plan_row(
         job.request_id,
         context.generation.ingress,
-        job.prompt(),
-        job.wanted,
+        prompt,
+        wanted,
         context.settings.generation,
-        defaults,
+        sampling_defaults(context.settings.generation, context.card),
         description,
+        context.tokenizer.xtc_exempt(context.card.eos_token_ids),
     )
+    exchange.prepared_s = exchange.elapsed()
+    exchange.prompt_tokens = len(prompt.tokens)
+    rows = [
+        RowAnswer(context.tokenizer.detokenizer(prompt.markers), wanted.stops, prompt.splitter())
+        for _ in range(wanted.choices)
+    ]
+    return _Run(job, submit, prompt, rows, description, exchange, {"warning": warning} if warning else {})
+
+
+async def _prompt(job: Job) -> tuple[Prompt, str | None]:
+    """The prompt, and a warning when its constraint cannot be enforced; the model is then asked in words."""
+    prepare = job.context.preparation.run
+    prompt = await prepare(partial(job.prompt, None))
+    if prompt.constraint is None:
+        return prompt, None
+    reason = job.context.no_grammar or await job.context.generation.compile(prompt.constraint)
+    if reason is None:
+        return prompt, None
+    wish = job.wanted.constraint
+    prompt = await prepare(partial(job.prompt, instruction(wish) if wish is not None else _CALL_ONE))
+    words = " ".join(reason.split())[:400].encode("ascii", "replace").decode()
+    return replace(prompt, constraint=None), f"grammar not enforced: {words}"
 
 
 @asynccontextmanager
-async def _texts(
-    context: AppContext, submit: Submit, row: RowText, exchange: Exchange
-) -> AsyncIterator[AsyncIterator[str]]:
-    """Submit the row, then iterate over its text, a piece a delta (may be empty), until it has finished.
+async def _parts(run: _Run) -> AsyncIterator[AsyncIterator[tuple[int, list[Part]]]]:
+    """Submit the rows, then iterate over what they say: index and parts (may be none), until all have finished.
 
-    Leaving the block ends the row, also one whose stop string came before its end token.
+    Leaving the block ends the rows, also those whose stop string came before their end token.
     """
-    async with context.generation.generate(submit) as deltas:
+    exchange, rows = run.exchange, run.rows
+    index_of = {choice_id(run.job.request_id, index): index for index in range(len(rows))}
+    async with run.job.context.generation.generate(run.submit) as deltas:
 
-        async def pieces() -> AsyncGenerator[str, None]:
+        async def parts() -> AsyncGenerator[tuple[int, list[Part]], None]:
+            left = len(rows)
             async for delta in deltas:
                 if exchange.first_token_s is None:
                     exchange.first_token_s = exchange.elapsed()
-                yield row.feed(delta)
+                row = rows[index_of[delta.request_id]]
                 if row.finish is not None:
+                    continue
+                said = row.feed(delta)
+                if row.finish is not None:
+                    left -= 1
+                    _end(deltas, delta.request_id, delta.finish, left)
+                yield index_of[delta.request_id], said
+                if left == 0:
                     return
             raise GenerationFailed("the answer ended without a finish")
 
-        reading = pieces()
+        reading = parts()
         try:
             async with contextlib.aclosing(reading):
                 yield reading
         finally:
-            exchange.completion_tokens = row.completion_tokens
-            exchange.cached_tokens = row.cached_tokens
+            exchange.completion_tokens = sum(row.completion_tokens for row in rows)
+            exchange.cached_tokens = rows[0].cached_tokens
 
 
-async def _stream(
-    context: AppContext,
-    submit: Submit,
-    row: RowText,
-    shape: Shape,
-    description: Description,
-    exchange: Exchange,
-    send: Send,
-) -> None:
-    events = EventStream(send)
+def _end(deltas: RowDeltas, name: RequestId, finish: str | None, left: int) -> None:
+    """End a row that goes on though its answer is complete, unless all are: they end with the block."""
+    if finish is None and left > 0:
+        deltas.end(name)
+
+
+async def _stream(run: _Run, send: Send) -> None:
+    context = run.job.context
+    shape = run.job.shape(run.job.request_id, run.description.model_id, int(time.time()))
+    events = EventStream(send, run.headers)
+    clock, spoken, index = context.clock, context.clock.now(), 0
     try:
-        async with _texts(context, submit, row, exchange) as texts:
-            await events.begin(shape.opening())
+        async with _parts(run) as said:
+            await events.begin(b"".join(shape.opening(index) for index in range(len(run.rows))))
             with context.gate.streaming():
-                async for text in texts:
-                    if text:
-                        await events.write(shape.piece(text))
-        await events.end(shape.closing(_outcome(row, exchange, description)) + DONE)
+                async for index, parts in said:
+                    row = run.rows[index]
+                    frames = shape.pieces(index, parts) if parts else b""
+                    last = all(row.finish is not None for row in run.rows)
+                    if row.finish is not None and not last:
+                        frames += shape.closing(index, row.finish, None)
+                    if frames:
+                        await events.write(frames)
+                        spoken = clock.now()
+                    elif row.buffering and clock.now() - spoken >= HEARTBEAT_S:
+                        await events.write(HEARTBEAT)
+                        spoken = clock.now()
+        await events.end(shape.closing(index, run.rows[index].finish or "stop", run.usage()) + DONE)
     except Exception as error:
         if not events.begun:
             raise
-        note_error(exchange, error)
+        note_error(run.exchange, error)
         await events.end(error_frame(error))
 
 
-async def _collect(
-    context: AppContext, submit: Submit, row: RowText, shape: Shape, description: Description, exchange: Exchange
-) -> bytes:
-    async with _texts(context, submit, row, exchange) as texts:
-        text = "".join([piece async for piece in texts])
-    return shape.whole(text, _outcome(row, exchange, description))
+async def _collect(run: _Run) -> bytes:
+    collected: list[list[Part]] = [[] for _ in run.rows]
+    async with _parts(run) as said:
+        async for index, parts in said:
+            collected[index] += parts
+    shape = run.job.shape(run.job.request_id, run.description.model_id, int(time.time()))
+    choices = [_choice(run, row, parts) for row, parts in zip(run.rows, collected, strict=True)]
+    return shape.whole(choices, run.usage())
 
 
-def _outcome(row: RowText, exchange: Exchange, description: Description) -> Outcome:
-    prompt_tokens = exchange.prompt_tokens or 0
-    return Outcome(
+def _choice(run: _Run, row: RowAnswer, parts: list[Part]) -> Choice:
+    top = run.job.wanted.top_logprobs
+    return Choice(
+        content="".join(part.text for part in parts if isinstance(part, Content)),
+        reasoning="".join(part.text for part in parts if isinstance(part, Reasoning)),
+        calls=tuple(part for part in parts if isinstance(part, ToolCall)),
         finish=row.finish or "stop",
-        usage={
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": row.completion_tokens,
-            "total_tokens": prompt_tokens + row.completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": row.cached_tokens},
-            "lane": lane(description),
-        },
+        logprobs=None if top is None else logprobs_block(row.scored, top, run.job.context.tokenizer.piece),
     )

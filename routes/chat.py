@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from actors.ids import chat_completion_id
-from routes.answer import Outcome
+from actors.generation.grammar.constraint import Constraint
+from actors.ids import chat_completion_id, tool_call_id
 from routes.context import AppContext
+from routes.enforcement import enforced
 from routes.generation import Protocol
-from routes.schema.chat import read_chat_completion
+from routes.parts import Content, Part, ToolCall
+from routes.prompt import MakePrompt, Prompt
+from routes.schema.chat import ChatCompletion, read_chat_completion
 from routes.schema.fields import Body
 from routes.schema.generation import GenerationFields
+from routes.schema.messages import Message
+from routes.shape import Choice
 from routes.sse import frame
 from routes.wire import json_bytes
 
@@ -21,37 +26,96 @@ class ChatShape:
 
     def __init__(self, response_id: str, model: str, created: int) -> None:
         self._about = {"id": response_id, "created": created, "model": model}
-        self._head, self._tail = self._around_content()
+        self._around: dict[tuple[int, str], tuple[bytes, bytes]] = {}
+        self._calls: dict[int, int] = {}
 
-    def opening(self) -> bytes:
-        return self._chunk({"role": "assistant", "content": ""}, None)
+    def opening(self, index: int) -> bytes:
+        return self._chunk(index, {"role": "assistant", "content": ""}, None)
 
-    def piece(self, text: str) -> bytes:
-        return self._head + json_bytes(text) + self._tail
+    def pieces(self, index: int, parts: Sequence[Part]) -> bytes:
+        return b"".join([self._piece(index, part) for part in parts])
 
-    def closing(self, outcome: Outcome) -> bytes:
-        return self._chunk({}, outcome.finish, usage=outcome.usage)
+    def closing(self, index: int, finish: str, usage: dict[str, object] | None) -> bytes:
+        return self._chunk(index, {}, finish, **({} if usage is None else {"usage": usage}))
 
-    def whole(self, text: str, outcome: Outcome) -> bytes:
-        message = {"role": "assistant", "content": text}
-        choice = {"index": 0, "message": message, "finish_reason": outcome.finish}
-        return json_bytes({**self._about, "object": "chat.completion", "choices": [choice], "usage": outcome.usage})
+    def whole(self, choices: Sequence[Choice], usage: dict[str, object]) -> bytes:
+        listed = [_choice(index, choice) for index, choice in enumerate(choices)]
+        return json_bytes({**self._about, "object": "chat.completion", "choices": listed, "usage": usage})
 
-    def _chunk(self, delta: dict[str, str], finish: str | None, **more: object) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    def _piece(self, index: int, part: Part) -> bytes:
+        if isinstance(part, ToolCall):
+            number = self._calls.get(index, 0)
+            self._calls[index] = number + 1
+            return self._chunk(index, {"tool_calls": [{"index": number, **_call(part)}]}, None)
+        head, tail = self._around_text(index, "content" if isinstance(part, Content) else "reasoning")
+        return head + json_bytes(part.text) + tail
+
+    def _chunk(self, index: int, delta: dict[str, object], finish: str | None, **more: object) -> bytes:
+        choice = {"index": index, "delta": delta, "finish_reason": finish}
         return frame(json_bytes({**self._about, "object": "chat.completion.chunk", "choices": [choice], **more}))
 
-    def _around_content(self) -> tuple[bytes, bytes]:
-        head, _, tail = self._chunk({"content": ""}, None).rpartition(b'"content":""')
-        return head + b'"content":', tail
+    def _around_text(self, index: int, name: str) -> tuple[bytes, bytes]:
+        around = self._around.get((index, name))
+        if around is None:
+            key = json_bytes(name)
+            head, _, tail = self._chunk(index, {name: ""}, None).rpartition(key + b':""')
+            around = self._around[index, name] = (head + key + b":", tail)
+        return around
 
 
-def _read(
-    context: AppContext, body: Body, headers: Mapping[str, str]
-) -> tuple[Callable[[], list[int]], GenerationFields]:
+def _choice(index: int, choice: Choice) -> dict[str, object]:
+    message: dict[str, object] = {"role": "assistant", "content": choice.content}
+    if choice.reasoning:
+        message["reasoning"] = choice.reasoning
+    if choice.calls:
+        message["content"] = choice.content or None
+        message["tool_calls"] = [_call(call) for call in choice.calls]
+    entry = {"index": index, "message": message, "finish_reason": choice.finish}
+    return entry if choice.logprobs is None else {**entry, "logprobs": choice.logprobs}
+
+
+def _call(call: ToolCall) -> dict[str, object]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": tool_call_id(), "type": "function", "function": function}
+
+
+def _read(context: AppContext, body: Body, headers: Mapping[str, str]) -> tuple[MakePrompt, GenerationFields]:
     chat = read_chat_completion(body, headers, context.card.model_id)
-    prompt = partial(context.tokenizer.render, chat.messages, chat.template_variables, chat.reasoning_effort)
-    return prompt, chat.generation
+    return lambda words: chat_prompt(context, chat, words), chat.generation
+
+
+def chat_prompt(context: AppContext, chat: ChatCompletion, words: str | None) -> Prompt:
+    """Render a conversation; `words` go in front of it as a system message. Blocks for milliseconds.
+
+    Raises:
+        InvalidRequest: the template refuses the messages, or a call is required that cannot be enforced.
+    """
+    messages = chat.messages if words is None else instructed(chat.messages, words)
+    toolbox, output = chat.toolbox, context.output
+    rendered = context.tokenizer.prepare(messages, chat.template_variables, chat.reasoning_effort, toolbox.tools)
+    opened = output.reasoning.opened_by(rendered.tail)
+    return Prompt(
+        tokens=rendered.tokens,
+        splitter=lambda: output.splitter(opened, toolbox),
+        markers=output.markers(bool(toolbox.tools)),
+        thinks=rendered.thinks,
+        constraint=_constraint(context, chat, opened),
+    )
+
+
+def _constraint(context: AppContext, chat: ChatCompletion, opened: bool) -> Constraint | None:
+    constraint = enforced(chat.toolbox, chat.generation.constraint, context.calls_frame)
+    if constraint is None or not opened:
+        return constraint
+    return replace(constraint, after=context.output.reasoning.end)
+
+
+def instructed(messages: Sequence[Message], words: str) -> tuple[Message, ...]:
+    """The conversation with an instruction in its first system message, or as a system message of its own."""
+    first = messages[0]
+    if first["role"] == "system":
+        return ({**first, "content": f"{words}\n\n{first['content']}"}, *messages[1:])
+    return ({"role": "system", "content": words}, *messages)
 
 
 CHAT = Protocol(chat_completion_id, _read, ChatShape)

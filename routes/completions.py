@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from actors.ids import text_completion_id
-from routes.answer import Outcome
 from routes.context import AppContext
 from routes.generation import Protocol
+from routes.output import plain_splitter
+from routes.parts import Part, ToolCall
+from routes.prompt import MakePrompt, Prompt
 from routes.schema.completions import read_text_completion
 from routes.schema.fields import Body
 from routes.schema.generation import GenerationFields
+from routes.shape import Choice
 from routes.sse import frame
 from routes.wire import json_bytes
 
@@ -21,33 +23,44 @@ class TextShape:
 
     def __init__(self, response_id: str, model: str, created: int) -> None:
         self._about = {"id": response_id, "object": "text_completion", "created": created, "model": model}
-        head, _, tail = self._chunk("", None).rpartition(b'"text":""')
-        self._head, self._tail = head + b'"text":', tail
+        self._around: dict[int, tuple[bytes, bytes]] = {}
 
-    def opening(self) -> bytes:
+    def opening(self, index: int) -> bytes:
         return b""
 
-    def piece(self, text: str) -> bytes:
-        return self._head + json_bytes(text) + self._tail
+    def pieces(self, index: int, parts: Sequence[Part]) -> bytes:
+        if index not in self._around:
+            head, _, tail = self._chunk(index, "", None, None).rpartition(b'"text":""')
+            self._around[index] = (head + b'"text":', tail)
+        head, tail = self._around[index]
+        return b"".join([head + json_bytes(part.text) + tail for part in parts if not isinstance(part, ToolCall)])
 
-    def closing(self, outcome: Outcome) -> bytes:
-        return self._chunk("", outcome.finish, usage=outcome.usage)
+    def closing(self, index: int, finish: str, usage: dict[str, object] | None) -> bytes:
+        return self._chunk(index, "", finish, usage)
 
-    def whole(self, text: str, outcome: Outcome) -> bytes:
-        return json_bytes(self._object(text, outcome.finish, usage=outcome.usage))
+    def whole(self, choices: Sequence[Choice], usage: dict[str, object]) -> bytes:
+        listed = [_choice(index, choice) for index, choice in enumerate(choices)]
+        return json_bytes({**self._about, "choices": listed, "usage": usage})
 
-    def _chunk(self, text: str, finish: str | None, **more: object) -> bytes:
-        return frame(json_bytes(self._object(text, finish, **more)))
-
-    def _object(self, text: str, finish: str | None, **more: object) -> dict[str, object]:
-        return {**self._about, "choices": [{"index": 0, "text": text, "finish_reason": finish}], **more}
+    def _chunk(self, index: int, text: str, finish: str | None, usage: dict[str, object] | None) -> bytes:
+        choices = [{"index": index, "text": text, "finish_reason": finish}]
+        return frame(json_bytes({**self._about, "choices": choices, **({} if usage is None else {"usage": usage})}))
 
 
-def _read(
-    context: AppContext, body: Body, headers: Mapping[str, str]
-) -> tuple[Callable[[], list[int]], GenerationFields]:
+def _choice(index: int, choice: Choice) -> dict[str, object]:
+    entry: dict[str, object] = {"index": index, "text": choice.content, "finish_reason": choice.finish}
+    return entry if choice.logprobs is None else {**entry, "logprobs": choice.logprobs}
+
+
+def _read(context: AppContext, body: Body, headers: Mapping[str, str]) -> tuple[MakePrompt, GenerationFields]:
     completion = read_text_completion(body, headers)
-    return partial(context.tokenizer.encode, completion.prompt), completion.generation
+
+    def prompt(_: str | None) -> Prompt:
+        tokens = context.tokenizer.encode(completion.prompt)
+        return Prompt(tokens, plain_splitter, constraint=completion.generation.constraint)
+
+    return prompt, completion.generation
 
 
 TEXT = Protocol(text_completion_id, _read, TextShape)
+"""The way of every raw continuation."""

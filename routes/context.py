@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from actors.clock import Clock, MonotonicClock
 from actors.generation.client import GenerationClient
@@ -12,7 +13,9 @@ from actors.gpu_lease.messages import LeaseStatistics
 from actors.models.card import ModelCard
 from actors.prompt_cache.messages import CacheStatistics
 from actors.settings import Settings
+from routes.enforcement import Frame, frame_of
 from routes.gate import Gate
+from routes.output import OutputFormat
 from routes.preparation import Preparation
 from routes.tokenizer import ChatTokenizer
 
@@ -33,6 +36,8 @@ class AppContext:
     """Asks the prompt-cache manager."""
     lease_statistics: Callable[[], Awaitable[LeaseStatistics]]
     """Asks the GPU lease."""
+    output: OutputFormat
+    """How the model marks thinking and tool calls."""
     preparation: Preparation
     """The threads that render and tokenize."""
     started_at: int
@@ -41,8 +46,17 @@ class AppContext:
     """Name of this ingress replica, for statistics."""
     gate: Gate = field(default_factory=Gate)
     """Counts requests, and refuses them while the server stops."""
+    no_grammar: str | None = None
+    """Why no constraint is enforced by a grammar; None when they are."""
     clock: Clock = field(default_factory=MonotonicClock)
     """Measures durations."""
+
+    @cached_property
+    def calls_frame(self) -> Frame | None:
+        """How the model's tool calls are enforced; None when they cannot be."""
+        output, tokenizer = self.output, self.tokenizer
+        name = output.reasoning.name if output.reasoning.calls else output.calls.name
+        return frame_of(name, tokenizer.template_text, tokenizer.tokens)
 
 
 def batch_mode(description: Description) -> str:

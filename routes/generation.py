@@ -9,15 +9,17 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from actors.ids import RequestId
-from routes.answer import Job, ShapeMaker, answer
+from routes.answer import Job, answer
 from routes.body import read_json
 from routes.context import AppContext
 from routes.exchange import exchange_of
+from routes.prompt import MakePrompt
 from routes.schema.fields import Body
 from routes.schema.generation import GenerationFields
+from routes.shape import ShapeMaker
 
-ReadRequest = Callable[[AppContext, Body, Mapping[str, str]], tuple[Callable[[], list[int]], GenerationFields]]
-"""From body and headers to the work that makes the prompt's token ids, and the fields all protocols share."""
+ReadRequest = Callable[[AppContext, Body, Mapping[str, str]], tuple[MakePrompt, GenerationFields]]
+"""From body and headers to the work that makes the prompt, and the fields all protocols share."""
 
 
 @dataclass(frozen=True)

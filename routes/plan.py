@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from actors.errors import ContextOverBudget, InvalidRequest
 from actors.generation.messages import Description, Submit
 from actors.ids import IngressId, RequestId
 from actors.settings import GenerationSettings
+from routes.prompt import Prompt
 from routes.sampling import SamplingDefaults, resolve_sampling
 from routes.schema.generation import GenerationFields
 from routes.tokenizer import pack_tokens
@@ -18,29 +17,34 @@ _MOST_TOKENS = 2**31 - 1
 def plan_row(
     request_id: RequestId,
     ingress: IngressId,
-    prompt: Sequence[int],
+    prompt: Prompt,
     wanted: GenerationFields,
     settings: GenerationSettings,
     defaults: SamplingDefaults,
     description: Description,
+    exempt: tuple[int, ...] = (),
 ) -> Submit:
-    """The row of one request.
+    """The rows of one request. `exempt`: tokens that XTC never excludes.
 
     Raises:
         InvalidRequest: the prompt has no tokens, or one that the model does not know.
         ContextOverBudget: the prompt leaves no room for an answer.
     """
-    if not prompt:
+    tokens = prompt.tokens
+    if not tokens:
         raise InvalidRequest("the prompt has no tokens")
-    if max(prompt) >= description.vocabulary:
-        raise InvalidRequest(f"prompt build failed: token {max(prompt)} is not in the model's vocabulary")
+    if max(tokens) >= description.vocabulary:
+        raise InvalidRequest(f"prompt build failed: token {max(tokens)} is not in the model's vocabulary")
     return Submit(
         request_id=request_id,
         ingress=ingress,
-        prompt=pack_tokens(prompt),
-        max_tokens=_room(len(prompt), wanted.max_tokens or settings.max_tokens, description.context_limit),
-        sampling=resolve_sampling(wanted, defaults, description.vocabulary),
+        prompt=pack_tokens(tokens),
+        max_tokens=_room(len(tokens), wanted.max_tokens or settings.max_tokens, description.context_limit),
+        sampling=resolve_sampling(wanted.sampling, defaults, description.vocabulary, exempt, prompt.thinks),
         session=wanted.session,
+        top_logprobs=wanted.top_logprobs,
+        constraint=prompt.constraint,
+        choices=wanted.choices,
     )
 
 

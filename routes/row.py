@@ -1,39 +1,66 @@
-"""One row's answer: from token deltas to text, a finish reason and the counts of `usage`. Pure."""
+"""One row's answer: from token deltas to parts, a finish reason, scores and the counts of `usage`. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.generation.messages import Delta
+from actors.generation.messages import Delta, Score
 from routes.detokenize import Detokenizer
+from routes.parts import Part, Splitter, ToolCall
 from routes.stops import StopMatcher
 
 
-class RowText:
+class RowAnswer:
     """Feeds on deltas; `finish` says when there is nothing more to come."""
 
-    def __init__(self, detokenizer: Detokenizer, stops: Sequence[str]) -> None:
+    def __init__(self, detokenizer: Detokenizer, stops: Sequence[str], splitter: Splitter) -> None:
         self._detokenizer = detokenizer
         self._matcher = StopMatcher(stops)
+        self._splitter = splitter
         self.finish: str | None = None
-        """`stop` (end token or stop string) or `length`; None while the row runs."""
+        """`stop` (end token, stop string or complete grammar), `length` or `tool_calls`; None while the row runs."""
         self.completion_tokens = 0
         """Tokens generated: an end token counts, tokens after a stop string do not."""
         self.cached_tokens = 0
         """Prompt tokens that came from the prompt cache."""
+        self.calls = 0
+        """Tool calls so far."""
+        self.scored: list[tuple[int, Score]] = []
+        """Counted tokens and their scores, if the row asked for scores."""
 
-    def feed(self, delta: Delta) -> str:
-        """Take the next delta and return the text that may be shown. After `finish` nothing is taken any more."""
+    @property
+    def buffering(self) -> bool:
+        """Whether a tool call is being held back until it is complete."""
+        return self._splitter.buffering
+
+    def feed(self, delta: Delta) -> list[Part]:
+        """Take the next delta and return what may be shown. After `finish` nothing is taken any more."""
         if self.finish is not None:
-            return ""
+            return []
         if delta.cached_tokens is not None:
             self.cached_tokens = delta.cached_tokens
-        shown = [self._take(token) for token in self._worded(delta)]
-        if self._matcher.matched is None and delta.finish is not None:
+        text = "".join([self._take(token) for token in self._worded(delta)])
+        ended = delta.finish is not None and self._matcher.matched is None
+        if ended:
             self.completion_tokens += len(delta.tokens) - len(self._worded(delta))
-            shown += [self._matcher.feed(self._detokenizer.flush()), self._matcher.flush()]
-        self.finish = "stop" if self._matcher.matched is not None else delta.finish
-        return "".join(shown)
+            text += self._matcher.feed(self._detokenizer.flush()) + self._matcher.flush()
+        if delta.scores:
+            counted = self.completion_tokens - len(self.scored)
+            self.scored += list(zip(delta.tokens, delta.scores, strict=True))[:counted]
+        parts = self._splitter.feed(text) if text else []
+        if ended or self._matcher.matched is not None:
+            parts += self._splitter.flush()
+        self.calls += sum(isinstance(part, ToolCall) for part in parts)
+        self.finish = self._finish(delta)
+        return parts
+
+    def _finish(self, delta: Delta) -> str | None:
+        if self._splitter.done:
+            return "tool_calls"
+        finish = "stop" if self._matcher.matched is not None else delta.finish
+        if finish in ("stop", "complete"):
+            return "tool_calls" if self.calls else "stop"
+        return finish
 
     def _worded(self, delta: Delta) -> Sequence[int]:
         """The tokens that are text: all but a closing end token."""

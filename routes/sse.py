@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from starlette.types import Send
 
 from routes.errors import error_body
 from routes.wire import json_bytes
 
 DONE = b"data: [DONE]\n\n"
+HEARTBEAT = b": keep-alive\n\n"
+"""A comment: clients that time out on silence hear it, parsers skip it."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -28,15 +32,17 @@ def error_frame(error: Exception) -> bytes:
 class EventStream:
     """Writes one stream. Each call is one write of the socket and waits while the socket is full."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:
+        """`headers` are sent beside those that every stream has."""
         self._send = send
+        self._headers = [*_HEADERS, *((name.encode(), value.encode()) for name, value in (headers or {}).items())]
         self.begun = False
         """Whether the headers have been sent."""
 
     async def begin(self, first: bytes = b"") -> None:
         """Send the headers, then the first frames."""
         self.begun = True
-        await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await self._send({"type": "http.response.start", "status": 200, "headers": self._headers})
         if first:
             await self.write(first)
 

@@ -6,16 +6,38 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from actors.errors import InvalidRequest, StartError
 from actors.prompt_cache.messages import TokenBytes
 from routes.detokenize import Detokenizer
+from routes.roles import attempts
 from routes.schema.messages import Message
 
 _DEPTHS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"}
+_DIRECT = (("[gMASK]<sop>", "Reasoning Effort:"), ("<function name=", "<param name="))
+"""What the templates of GLM-5.2 and of MiniCPM5 hold beside a switch for thinking, and no other family's do.
+
+These answer directly unless a request asks for thinking, whatever the template itself would do.
+"""
+_TAIL = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A conversation as the model reads it."""
+
+    tokens: list[int]
+    """Its token ids."""
+    tail: str
+    """The last characters of its text, enough to see what the assistant's turn begins with."""
+    thinks: bool
+    """False when the model can think and its template was told not to."""
 
 
 class ChatTokenizer:
@@ -25,7 +47,10 @@ class ChatTokenizer:
         """`tokenizer` is a Hugging Face tokenizer; it belongs to this object from now on."""
         self._tokenizer = tokenizer
         self._template_text = _template_text(tokenizer)
-        self._special = frozenset(int(token) for token in tokenizer.all_special_ids)
+        self._added = {str(text): int(token) for text, token in tokenizer.get_added_vocab().items()}
+        self._special = _special(tokenizer)
+        self._tokens = frozenset(self._added) | frozenset(self._special.values())
+        self._direct = self.thinking and any(all(sign in self._template_text for sign in signs) for signs in _DIRECT)
         self._encode, self._decode = _codec(tokenizer)
 
     @classmethod
@@ -36,10 +61,11 @@ class ChatTokenizer:
             StartError: the folder holds no usable tokenizer.
         """
         os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # torch is not missed here
-        from transformers import AutoTokenizer  # a second of imports that a `--help` should not pay
-
         try:
-            return cls(AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False))
+            with _torch_hidden():
+                from transformers import AutoTokenizer  # a second of imports that a `--help` should not pay
+
+                return cls(AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False))
         except Exception as error:  # third-party code: it fails in many ways, all of which mean the same here
             raise StartError(f"cannot load the tokenizer in {path}: {_one_line(error)}") from error
 
@@ -48,32 +74,69 @@ class ChatTokenizer:
         """Whether the chat template has a switch for thinking."""
         return "enable_thinking" in self._template_text
 
+    @property
+    def template_text(self) -> str:
+        """The chat template (all of them, where a tokenizer has several); empty if there is none."""
+        return self._template_text
+
+    @property
+    def tokens(self) -> frozenset[str]:
+        """Texts of the special and added tokens."""
+        return self._tokens
+
+    def token_id(self, text: str) -> int | None:
+        """The one token that is this text, or None when it takes several."""
+        if text in self._added:
+            return self._added[text]
+        tokens = self._encode(text, False)
+        return tokens[0] if len(tokens) == 1 else None
+
     def render(
-        self, messages: Sequence[Message], variables: Mapping[str, object], effort: str | None = None
+        self,
+        messages: Sequence[Message],
+        variables: Mapping[str, object],
+        effort: str | None = None,
+        tools: Sequence[Mapping[str, object]] | None = None,
     ) -> list[int]:
         """Token ids of a conversation, ready for the assistant's turn. Blocks for milliseconds.
 
         Raises:
-            InvalidRequest: the template is missing, refuses the messages, or fails on them.
+            InvalidRequest: the template is missing, refuses the messages in any order of roles, or fails on them.
         """
-        return self._encode(self.render_text(messages, variables, effort), False)
+        return self.prepare(messages, variables, effort, tools).tokens
+
+    def prepare(
+        self,
+        messages: Sequence[Message],
+        variables: Mapping[str, object],
+        effort: str | None = None,
+        tools: Sequence[Mapping[str, object]] | None = None,
+    ) -> Rendered:
+        """As `render`, with the end of the text. Raises the same."""
+        text = self.render_text(messages, variables, effort, tools)
+        thinks = not self.thinking or self._thinking_variables(variables).get("enable_thinking") is not False
+        return Rendered(self._encode(text, False), text[-_TAIL:], thinks)
 
     def render_text(
-        self, messages: Sequence[Message], variables: Mapping[str, object], effort: str | None = None
+        self,
+        messages: Sequence[Message],
+        variables: Mapping[str, object],
+        effort: str | None = None,
+        tools: Sequence[Mapping[str, object]] | None = None,
     ) -> str:
         """The text that `render` encodes. Raises the same."""
         if not self._template_text:
             raise InvalidRequest("prompt build failed: the model has no chat template")
-        try:
-            text = self._tokenizer.apply_chat_template(
-                [dict(message) for message in messages],
-                tokenize=False,
-                add_generation_prompt=True,
-                **{**self._depth(effort), **variables},
-            )
-        except Exception as error:  # whatever a template raises on somebody's messages is the request's fault
-            raise InvalidRequest(f"prompt build failed: {_one_line(error)}") from error
-        return str(text)
+        given = {**self._depth(effort), **self._thinking_variables(variables)}
+        if tools:
+            given["tools"] = [dict(tool) for tool in tools]
+        first: Exception | None = None
+        for attempt in attempts(messages):
+            try:
+                return self._apply(attempt, given)
+            except Exception as error:  # whatever a template raises on somebody's messages is the request's fault
+                first = first or error
+        raise InvalidRequest(f"prompt build failed: {_one_line(first)}") from first
 
     def encode(self, text: str) -> list[int]:
         """Token ids of raw text, with the beginning-of-text token where the tokenizer adds one."""
@@ -83,9 +146,31 @@ class ChatTokenizer:
         """Text of token ids, special tokens included."""
         return self._decode(tokens)
 
-    def detokenizer(self) -> Detokenizer:
-        """A fresh detokenizer for one row; special tokens have no text in it."""
-        return Detokenizer(self._decode, self._special)
+    def piece(self, token: int) -> str:
+        """The vocabulary's own spelling of a token, such as `▁Hello`; empty for one it does not have."""
+        return str(self._tokenizer.convert_ids_to_tokens(token) or "")
+
+    def xtc_exempt(self, ends: frozenset[int]) -> tuple[int, ...]:
+        """Tokens that XTC leaves alone: the end tokens, and those of a line break."""
+        return (*sorted(ends), *self._encode("\n", False))
+
+    def detokenizer(self, markers: frozenset[str] = frozenset()) -> Detokenizer:
+        """A fresh detokenizer for one row; special tokens have no text in it, except those that read as a marker."""
+        return Detokenizer(
+            self._decode, frozenset(token for token, text in self._special.items() if text not in markers)
+        )
+
+    def _apply(self, messages: Sequence[Message], given: Mapping[str, object]) -> str:
+        text = self._tokenizer.apply_chat_template(
+            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True, **given
+        )
+        return str(text)
+
+    def _thinking_variables(self, variables: Mapping[str, object]) -> dict[str, object]:
+        """The variables of a request, with the family's own default for thinking where the request says nothing."""
+        if self._direct and variables.get("enable_thinking") is None:
+            return {**variables, "enable_thinking": False}
+        return dict(variables)
 
     def _depth(self, effort: str | None) -> dict[str, str]:
         """Only templates that read `reasoning_effort` get it, in the words they know."""
@@ -101,6 +186,19 @@ def pack_tokens(tokens: Sequence[int]) -> TokenBytes:
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()
+
+
+@contextmanager
+def _torch_hidden() -> Iterator[None]:
+    """Let transformers do without torch, which it loads wherever it finds it: seconds, and memory for every ingress."""
+    if "torch" in sys.modules:
+        yield
+        return
+    sys.modules["torch"] = cast(ModuleType, None)  # Python's own way of saying "not installed"
+    try:
+        yield
+    finally:
+        del sys.modules["torch"]
 
 
 def _codec(tokenizer: Any) -> tuple[Callable[[str, bool], list[int]], Callable[[Sequence[int]], str]]:
@@ -127,6 +225,13 @@ def _codec(tokenizer: Any) -> tuple[Callable[[str, bool], list[int]], Callable[[
     return encode, decode
 
 
+def _special(tokenizer: Any) -> dict[int, str]:
+    """Ids and texts of the special tokens: those with a role, and those that the tokenizer's file calls special."""
+    named = zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
+    flagged = {token: added for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    return {int(token): str(text) for token, text in [*named, *((token, flagged[token].content) for token in flagged)]}
+
+
 def _template_text(tokenizer: Any) -> str:
     template = getattr(tokenizer, "chat_template", None)
     if isinstance(template, Mapping):
@@ -134,5 +239,5 @@ def _template_text(tokenizer: Any) -> str:
     return template or ""
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception | None) -> str:
     return " ".join(str(error).split())[:500] or type(error).__name__

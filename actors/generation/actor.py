@@ -11,18 +11,32 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from actors import ids
 from actors.errors import QueueFull, ShuttingDown, StartError
 from actors.generation.engine import Engine
 from actors.generation.events import Outgoing
+from actors.generation.grammar.compiler import Compiled, Refused
+from actors.generation.grammar.constraint import Constraint
+from actors.generation.grammar.matcher import RowMatcher
+from actors.generation.grammars import Grammars
 from actors.generation.loading import Loaded, load
 from actors.generation.mailbox import Mailbox
-from actors.generation.messages import Accepted, Cancel, Description, Failure, SchedulerStatistics, StepEvents, Submit
+from actors.generation.messages import (
+    Accepted,
+    Cancel,
+    Description,
+    Failure,
+    SchedulerStatistics,
+    StepEvents,
+    Submit,
+    choice_id,
+)
 from actors.generation.policy import PrefillRate
 from actors.generation.prefixes import Prefixes
-from actors.generation.row import Row
+from actors.generation.row import Choices, Row
 from actors.generation.waiting import WaitingLine
 from actors.gpu_lease.holder import LeaseHolder
 from actors.ids import EntryId, IngressId
@@ -86,6 +100,8 @@ class GenerationScheduler:
         )
         self._loaded: Loaded = await asyncio.wrap_future(self._engine.start())
         await self._lease.reserve("weights", self._loaded.weight_bytes)
+        self._grammars = Grammars(self._card, self._loaded.vocabulary, generation.grammar)
+        self._grammars.start()
         await self._mailbox.open(self._mailbox_host)
         self._spawn(self._seat_rows())
         await self._prefixes.reconcile()
@@ -128,17 +144,31 @@ class GenerationScheduler:
             return Failure(ShuttingDown.__name__, "the server is shutting down")
         if not self._mailbox.knows(request.ingress):
             return Failure("EngineUnavailable", "the ingress has no mailbox here")
-        if self._line.full:
-            return Failure(QueueFull.__name__, f"the generation queue is full ({self._settings.generation.queue} wait)")
         tokens = unpack(request.prompt)
         problem = self._problem(request, tokens)
         if problem:
             return Failure("InvalidRequest", problem)
+        grammar: Compiled | None = None
+        if request.constraint is not None:
+            verdict = await self._grammars.compile(request.constraint)
+            if isinstance(verdict, Refused):
+                return Failure("InvalidRequest", f"grammar not enforced: {verdict.reason}")
+            grammar = verdict
+        # Asked last: everything above may have taken a while.
+        if self._line.full:
+            return Failure(QueueFull.__name__, f"the generation queue is full ({self._settings.generation.queue} wait)")
         waiting = self._line.waiting
-        self._line.join(Row(request, tokens))
+        for row in rows_of(request, tokens):
+            row.matcher = None if grammar is None else RowMatcher(grammar)
+            self._line.join(row)
         self._empty.clear()
         self._seating.set()
         return Accepted(request.request_id, waiting)
+
+    async def compile(self, constraint: Constraint) -> str | None:
+        """Why a constraint cannot be enforced; None when it can. Cancelling abandons only the question."""
+        verdict = await self._grammars.compile(constraint)
+        return verdict.reason if isinstance(verdict, Refused) else None
 
     def _problem(self, request: Submit, tokens: list[int]) -> str | None:
         if not tokens:
@@ -192,6 +222,7 @@ class GenerationScheduler:
         self._draining = True
         for task in self._tasks:
             task.cancel()
+        await self._grammars.close()
         self._engine.stop()
         self._lease.close()
         self._mailbox.close()
@@ -252,6 +283,24 @@ class GenerationScheduler:
         task = asyncio.ensure_future(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def rows_of(request: Submit, tokens: list[int]) -> list[Row]:
+    """One row a choice; several share the computation of the prompt."""
+    if request.choices == 1:
+        return [Row(request, tokens)]
+    rows = [Row(_choice(request, index), list(tokens)) for index in range(request.choices)]
+    shared = Choices(rows, unstarted=len(rows))
+    for row in rows:
+        row.choices = shared
+    return rows
+
+
+def _choice(request: Submit, index: int) -> Submit:
+    seed = (request.sampling.seed + index) % 2**64
+    return replace(
+        request, request_id=choice_id(request.request_id, index), sampling=replace(request.sampling, seed=seed)
+    )
 
 
 def pack(tokens: list[int]) -> bytes:

@@ -3,6 +3,9 @@
 `advance` builds and starts a step from tokens that may not be computed yet, and only then reads the tokens of the
 step before, so Python works while the device does. A lone row keeps its plain caches and takes mlx-lm's
 single-request path; caches are merged when a second row joins and taken apart when one is left.
+
+A row under a grammar needs its token before its next one can be picked. So while such a row is here, the forward pass
+is started first, the tokens before it are read while the device computes, and the masks are made in that time too.
 """
 
 from __future__ import annotations
@@ -13,11 +16,32 @@ from typing import Any, cast
 import mlx.core as mx
 
 from actors.generation import kv
+from actors.generation.grammar.masks import Masks, apply
+from actors.generation.messages import Score
+from actors.generation.penalties import LogitProcessors
 from actors.generation.row import Row
 from actors.generation.sampling import RowSampler
+from actors.generation.scores import Pending, Scores
 
-Read = list[tuple[Row, int]]
-"""Rows and the token each of them generated."""
+Read = list[tuple[Row, int, Score | None]]
+"""Rows, the token each of them generated, and its score if the row asked for one."""
+
+
+class _Picker:
+    """Everything between the logits and the tokens of one set of rows; made anew when a row joins or leaves.
+
+    Args:
+        rows: in batch order.
+        unread: which of them have a token in flight that their history lacks.
+    """
+
+    def __init__(self, rows: Sequence[Row], unread: Sequence[bool]) -> None:
+        asked = [row.request.sampling for row in rows]
+        histories = [row.tokens if flight else row.tokens[:-1] for row, flight in zip(rows, unread, strict=True)]
+        self.process = LogitProcessors(asked, histories)
+        self.sample = RowSampler(asked)
+        self.scores = Scores([row.request.top_logprobs for row in rows])
+        self.ruled = [(index, row) for index, row in enumerate(rows) if row.matcher is not None]
 
 
 class DecodeBatch:
@@ -34,7 +58,9 @@ class DecodeBatch:
         self._merged = False
         self._inputs: mx.array | None = None
         self._unread: list[bool] = []
-        self._sampler: RowSampler | None = None
+        self._picker: _Picker | None = None
+        self._masks: Masks | None = None
+        self._scored: tuple[list[Row], Scores, Pending] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -64,7 +90,7 @@ class DecodeBatch:
             row.caches = None
         self.rows.extend(rows)
         self._unread.extend([False] * len(rows))
-        self._sampler = None
+        self._picker = None
 
     def advance(self) -> Read:
         """Start the next step, then read the one before.
@@ -77,16 +103,39 @@ class DecodeBatch:
         inputs = self._inputs
         assert inputs is not None
         logits = self._model(inputs[:, None], cache=self._caches)[:, -1, :]
-        if self._sampler is None:
-            self._sampler = RowSampler([row.request.sampling for row in self.rows])
-        self._inputs = self._sampler(logits, [row.draws for row in self.rows])
-        mx.async_eval(self._inputs)
-        read = self._read(inputs)
+        if self._picker is None:
+            self._picker = _Picker(self.rows, self._unread)
+        picker = self._picker
+        logits = picker.process(logits, inputs)
+        if picker.ruled:
+            mx.async_eval(logits)
+            read = self._read(inputs)
+            scored = self._pick(picker, self._allowed(picker, logits), logits)
+        else:
+            scored = self._pick(picker, logits, logits)
+            read = self._read(inputs)
+        self._scored = scored
         for row in self.rows:
             row.draws += 1
             row.computed += 1
         self._unread = [True] * len(self.rows)
         return read
+
+    def _allowed(self, picker: _Picker, logits: mx.array) -> mx.array:
+        if self._masks is None:
+            self._masks = Masks(logits.shape[-1])
+        bits = self._masks.start(len(self.rows))
+        for index, row in picker.ruled:
+            if row.matcher is not None and not row.complete and row.fault is None:
+                row.matcher.fill(bits[index])
+        return apply(logits, bits)
+
+    def _pick(self, picker: _Picker, allowed: mx.array, logits: mx.array) -> tuple[list[Row], Scores, Pending] | None:
+        """Start picking tokens from the allowed logits, and scoring them by the unmasked ones."""
+        self._inputs = picker.sample(allowed, [row.draws for row in self.rows])
+        pending = picker.scores(logits, self._inputs)
+        mx.async_eval(self._inputs, *(pending.arrays if pending else ()))
+        return (list(self.rows), picker.scores, pending) if pending else None
 
     def flush(self) -> Read:
         """Wait for the step in flight and read it."""
@@ -107,7 +156,7 @@ class DecodeBatch:
             return
         self.rows = [self.rows[index] for index in keep]
         self._unread = [self._unread[index] for index in keep]
-        self._sampler = None
+        self._picker = None
         if not keep:
             self._caches, self._inputs, self._merged = [], None, False
             return
@@ -123,7 +172,8 @@ class DecodeBatch:
     def clear(self) -> list[Row]:
         """Forget everything in flight; the rows' caches are lost. Returns the rows."""
         rows, self.rows = self.rows, []
-        self._caches, self._inputs, self._merged, self._unread, self._sampler = [], None, False, [], None
+        self._caches, self._inputs, self._merged, self._unread = [], None, False, []
+        self._picker = self._scored = None
         return rows
 
     def _together(self, caches: list[Any], merged: bool) -> list[Any]:
@@ -139,4 +189,17 @@ class DecodeBatch:
         if not any(self._unread):
             return []
         tokens = cast(list[int], values.tolist())
-        return [(row, token) for row, token, unread in zip(self.rows, tokens, self._unread, strict=True) if unread]
+        scores = self._read_scores()
+        read: Read = []
+        for row, token, unread in zip(self.rows, tokens, self._unread, strict=True):
+            if unread:
+                if row.matcher is not None and not row.matcher.accept(token):
+                    row.fault = RuntimeError(row.matcher.problem or "the grammar cannot go on")
+                read.append((row, token, scores.get(row)))
+        return read
+
+    def _read_scores(self) -> dict[Row, Score]:
+        if self._scored is None:
+            return {}
+        (rows, scores, pending), self._scored = self._scored, None
+        return {rows[index]: score for index, score in scores.read(pending).items()}

@@ -6,8 +6,19 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from actors.generation.grammar.constraint import Constraint
 from actors.generation.messages import Delta, Description, SchedulerStatistics, Submit
-from actors.ids import IngressId
+from actors.ids import IngressId, RequestId
+
+
+class RowDeltas(Protocol):
+    """Deltas of a request's rows, in order of arrival. One reader."""
+
+    def __aiter__(self) -> AsyncIterator[Delta]: ...
+
+    def end(self, name: RequestId) -> None:
+        """Cancel one of several rows: its answer is complete for its reader. No delta of it comes any more."""
+        ...
 
 
 class GenerationClient(Protocol):
@@ -23,14 +34,18 @@ class GenerationClient(Protocol):
         """What is served, also while the scheduler restarts. Raises `EngineUnavailable` before its first start."""
         ...
 
-    def generate(self, request: Submit) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
-        """Submit a row and read its deltas.
+    def generate(self, request: Submit) -> AbstractAsyncContextManager[RowDeltas]:
+        """Submit a request and read the deltas of its rows; with several choices they come mixed.
 
-        Entering submits (and may raise `QueueFull`, `ShuttingDown`). The iterator ends after the delta that carries
-        `finish`; a failed row raises its error instead of yielding it, a dead scheduler raises
+        Entering submits (and may raise `QueueFull`, `ShuttingDown`). The iterator ends after the last row's delta that
+        carries `finish`; a failed row raises its error instead of yielding it, a dead scheduler raises
         `EngineUnavailable`. Leaving the context before the end, by return, exception or task cancellation,
         cancels the row; the scheduler frees it within two steps.
         """
+        ...
+
+    async def compile(self, constraint: Constraint) -> str | None:
+        """Get a constraint ready. Returns why it cannot be enforced, or None. Cancelling abandons the question."""
         ...
 
     async def statistics(self) -> SchedulerStatistics:

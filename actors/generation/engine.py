@@ -20,7 +20,7 @@ from typing import Any
 import mlx.core as mx
 
 from actors.errors import ShuttingDown
-from actors.generation import kv
+from actors.generation import fork, kv
 from actors.generation.batch import DecodeBatch, Read
 from actors.generation.events import Outgoing
 from actors.generation.inbox import Inbox
@@ -133,9 +133,10 @@ class Engine:
     def _turn(self) -> None:
         rows, drops = self.inbox.take()
         for row in rows:
-            # Now, while the entry is certainly there; a drop may be next in line.
-            self._start(row)
-            self._waiting.append(row)
+            if not fork.park(row):
+                # Now, while the entry is certainly there; a drop may be next in line.
+                self._start(row)
+                self._waiting.append(row)
         for entry in drops:
             self.shelf.drop(entry)
         if not (self._waiting or self._prefilling or self._batch.rows):
@@ -184,7 +185,9 @@ class Engine:
             self._prefilling.append(self._waiting.popleft())
 
     def _start(self, row: Row) -> None:
-        """Give a row its caches: a stored prefix, or empty ones."""
+        """Give a row its caches, unless it has some: a stored prefix, or empty ones."""
+        if row.caches is not None:
+            return
         if row.entry is not None:
             try:
                 row.caches = self.shelf.take(row.entry, row.entry_length)
@@ -197,6 +200,12 @@ class Engine:
         row.entry = None
         self.tally.cached_tokens += row.cached
 
+    def _begin(self, rows: list[Row]) -> None:
+        """Let rows start that had waited for another one's prompt; they have waited longer than all in line."""
+        for row in rows:
+            self._start(row)
+        self._waiting.extendleft(reversed(rows))
+
     def _join(self, rows: list[Row]) -> None:
         for row in rows:
             if row.suspect and not self._acquit(row):
@@ -208,7 +217,12 @@ class Engine:
         """Move rows whose prompts are done into the batch."""
         for index, row in enumerate(rows):
             self._prefilling.remove(row)
-            self._offers.prompt_done(row, lambda index=index: kv.exact(kv.row_of(caches, index, merged)))
+
+            def copy(index: int = index) -> kv.RowCaches:
+                return kv.exact(kv.row_of(caches, index, merged))
+
+            self._offers.prompt_done(row, copy)
+            self._begin(fork.prompt_done(row, copy))
         try:
             self._batch.add(rows, caches, merged)
         except Exception as error:
@@ -276,16 +290,27 @@ class Engine:
     def _settle(self, read: Read, batch: DecodeBatch | None = None) -> None:
         """Hand tokens out and let finished rows go."""
         gone = []
-        for row, token in read:
+        for row, token, score in read:
             row.tokens.append(token)
             row.generated += 1
-            finish = "stop" if token in self._end_tokens else "length" if row.at_limit() else None
-            self._out.token(row, token, finish)
+            if row.fault is not None:
+                self._remove([row], batch or self._batch)
+                self._fail(row, row.fault)
+                continue
+            finish = self._finish(row, token)
+            self._out.token(row, token, finish, score)
             if finish is not None:
                 self.tally.finished += 1
                 gone.append(row)
         self.tally.generated(len(read))
         self._leave(gone, batch or self._batch)
+
+    def _finish(self, row: Row, token: int) -> str | None:
+        if token in self._end_tokens:
+            return "stop"
+        if row.complete:
+            return "complete"
+        return "length" if row.at_limit() else None
 
     def _leave(self, rows: list[Row], batch: DecodeBatch) -> None:
         if not rows:
@@ -299,6 +324,7 @@ class Engine:
         for row in rows:
             if row in self._prefilling:
                 self._prefilling.remove(row)
+            self._begin(fork.gone(row))
             self._port.ended(row)
 
     def _remove(self, rows: list[Row], batch: DecodeBatch) -> None:
@@ -309,6 +335,9 @@ class Engine:
             self._suspect([row for row in batch.clear() if row not in rows], error)
 
     def _drop_cancelled(self) -> None:
+        for row in fork.parked([*self._waiting, *self._prefilling]):
+            if row.cancelled:
+                self._end_cancelled([row])
         for row in [row for row in self._waiting if row.cancelled]:
             self._waiting.remove(row)
             self._end_cancelled([row])
@@ -347,14 +376,17 @@ class Engine:
         row.caches = None
         if row in self._prefilling:
             self._prefilling.remove(row)
+        self._begin(fork.gone(row))
         self._port.ended(row)
 
     def _fail_all(self) -> None:
         error = RuntimeError("the engine's step loop failed")
-        for row in [*self._batch.clear(), *self._prefilling, *self._waiting]:
-            self._fail(row, error)
+        waiting = [*self._prefilling, *self._waiting]
+        rows = [*self._batch.clear(), *fork.parked(waiting), *waiting]
         self._prefilling.clear()
         self._waiting.clear()
+        for row in rows:
+            self._fail(row, error)
         self._out.post()
         mx.clear_cache()
 

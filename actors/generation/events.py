@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.generation.messages import Delta, Failure, StepEvents
+from actors.generation.messages import Delta, Failure, Score, StepEvents
 from actors.generation.row import Row
 from actors.ids import IngressId, RequestId
 
@@ -12,10 +12,11 @@ from actors.ids import IngressId, RequestId
 class _Growing:
     """A delta in the making; one a row and step."""
 
-    __slots__ = ("cached", "failure", "finish", "tokens")
+    __slots__ = ("cached", "failure", "finish", "scores", "tokens")
 
     def __init__(self, cached: int | None) -> None:
         self.tokens: list[int] = []
+        self.scores: list[Score] = []
         self.cached = cached
         self.finish: str | None = None
         self.failure: Failure | None = None
@@ -33,9 +34,11 @@ class Outgoing:
         self._growing: dict[IngressId, dict[RequestId, _Growing]] = {}
         self._step = 0
 
-    def token(self, row: Row, token: int, finish: str | None) -> None:
+    def token(self, row: Row, token: int, finish: str | None, score: Score | None = None) -> None:
         delta = self._of(row)
         delta.tokens.append(token)
+        if score is not None:
+            delta.scores.append(score)
         delta.finish = finish
 
     def failure(self, row: Row, failure: Failure) -> None:
@@ -49,7 +52,7 @@ class Outgoing:
         self._step += 1
         for ingress, rows in self._growing.items():
             deltas = tuple(
-                Delta(request_id, tuple(delta.tokens), delta.cached, delta.finish, delta.failure)
+                Delta(request_id, tuple(delta.tokens), delta.cached, delta.finish, delta.failure, tuple(delta.scores))
                 for request_id, delta in rows.items()
             )
             self._post(ingress, StepEvents(self._step, deltas))

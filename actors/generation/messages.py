@@ -1,6 +1,7 @@
 """The protocol of the generation scheduler, whole.
 
     describe()             -> Description      what is served, and where its mailbox is
+    compile(Constraint)    -> str|None         why a constraint cannot be enforced; None when it can
     submit(Submit)         -> Accepted|Failure a row joins the waiting line, or why it may not
     statistics()           -> SchedulerStatistics
     drain()                -> None             refuse new rows, return when the last one has ended
@@ -16,8 +17,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from actors.generation.grammar.constraint import Constraint
 from actors.ids import Incarnation, IngressId, RequestId
 from actors.prompt_cache.messages import TokenBytes
+
+
+@dataclass(frozen=True, slots=True)
+class ToneCurve:
+    """Replaces the temperature's straight line over log-probabilities by a curve with a soft shoulder and toe (HLG).
+
+    Everything is in nats, counted from the pivot: the best log-probability less `pivot_offset`.
+    """
+
+    width: float
+    """Half-width of the straight middle."""
+    shoulder: float
+    """Softness above it."""
+    toe: float
+    """Softness below it."""
+    pivot_offset: float
+    """How far the pivot lies below the best token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +53,28 @@ class Sampling:
     """Least probability relative to the likeliest token's; 0 is off."""
     seed: int = 0
     """64-bit seed of the row's own random stream; position and seed alone decide each draw."""
+    xtc_probability: float = 0.0
+    """Chance per draw of excluding the top choices; 0 is off."""
+    xtc_threshold: float = 0.1
+    """Probability above which all tokens but the least likely one are excluded, in [0, 0.5]."""
+    xtc_exempt: tuple[int, ...] = ()
+    """Tokens that are never excluded so."""
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    """Token ids within the vocabulary and what is added to their logits."""
+    repetition_penalty: float = 1.0
+    """Divides positive and multiplies negative logits of tokens in the window; 1 is off."""
+    repetition_window: int = 20
+    """Last tokens looked at, prompt included; 0 is all of them."""
+    presence_penalty: float = 0.0
+    """Subtracted once from tokens in the window; 0 is off."""
+    presence_window: int = 20
+    """Last tokens looked at; 0 is all of them."""
+    frequency_penalty: float = 0.0
+    """Subtracted from tokens in the window for every time they occur; 0 is off."""
+    frequency_window: int = 20
+    """Last tokens looked at; 0 is all of them."""
+    tone: ToneCurve | None = None
+    """Tone curve in the place of the plain temperature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +93,18 @@ class Submit:
     """How to pick tokens."""
     session: str | None = None
     """Session affinity for the prompt cache."""
+    top_logprobs: int | None = None
+    """Likeliest tokens to report with each token; 0 reports only its own log-probability, None nothing."""
+    constraint: Constraint | None = None
+    """What the answer must look like."""
+    choices: int = 1
+    """Answers wanted: rows over one computation of the prompt. Choice i has the name `choice_id(request_id, i)` and the
+    seed `seed + i`."""
+
+
+def choice_id(request_id: RequestId, index: int) -> RequestId:
+    """Name of one of a request's rows."""
+    return request_id if index == 0 else RequestId(f"{request_id}#{index}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +138,16 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Score:
+    """How likely a token was, after penalties and bias, before grammar, filters and temperature."""
+
+    logprob: float
+    """Natural logarithm of its probability."""
+    top: tuple[tuple[int, float], ...] = ()
+    """The likeliest tokens and their log-probabilities, best first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """What one step did to one row."""
 
@@ -95,9 +158,12 @@ class Delta:
     cached_tokens: int | None = None
     """On the first delta of a row: prompt tokens that came from the prompt cache."""
     finish: str | None = None
-    """`stop` (end token), `length` (max_tokens) or `error`; None while it runs."""
+    """`stop` (end token), `complete` (the grammar is satisfied; the last token is text), `length` (max_tokens) or
+    `error`; None while it runs."""
     failure: Failure | None = None
     """With `error`: why."""
+    scores: tuple[Score, ...] = ()
+    """One a token, when the row asked for log-probabilities."""
 
 
 @dataclass(frozen=True, slots=True)

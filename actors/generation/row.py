@@ -4,10 +4,52 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from actors.generation.messages import Submit
 from actors.ids import EntryId
+
+
+class Matcher(Protocol):
+    """State of one row's grammar; `grammar/matcher.py` has the real one. Engine thread only."""
+
+    @property
+    def finished(self) -> bool:
+        """Complete, and nothing may follow."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Why the row cannot go on."""
+        ...
+
+    def accept(self, token: int) -> bool:
+        """Move on by one token. False when the row cannot go on, see `problem`."""
+        ...
+
+    def fill(self, row: np.ndarray) -> None:
+        """Write the tokens that may come next into a row of mask words (int32, one bit a token)."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Choices:
+    """The answers to one request: rows with one prompt, computed once. Engine thread only."""
+
+    rows: list[Row]
+    """All of them, the first one first."""
+    leader: Row | None = None
+    """The row that computes the prompt; None when that is done, or not begun."""
+    prompt: list[Any] | None = None
+    """Exact caches of the prompt once it is computed, until the last row has taken its share."""
+    length: int = 0
+    """Tokens they hold."""
+    parked: list[Row] = field(default_factory=list)
+    """Rows that wait for the leader."""
+    unstarted: int = 0
+    """Rows that have not taken their share yet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,8 +80,19 @@ class Row:
     """Set by the event loop; the engine ends the row at its next step."""
     suspect: bool = False
     """The row was in a pass that failed; it goes on alone until it has shown that it can."""
+    matcher: Matcher | None = None
+    """State of the row's grammar."""
+    choices: Choices | None = None
+    """What the row shares with the other answers to the same request."""
+    fault: Exception | None = None
+    """What went wrong with this row alone while its token was read; it ends with it."""
     accepted_at: float = field(default_factory=time.monotonic)
     """For the log and the statistics."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the row's grammar is satisfied and allows nothing more."""
+        return self.matcher is not None and self.matcher.finished
 
     @property
     def remaining(self) -> int:

@@ -2,8 +2,8 @@
 
 Parameters are arrays with one value a row, and a row's randomness is a key made of its seed and the number of the
 draw: the same request draws the same numbers whoever is beside it. Rows that are greedy cost one argmax; a filter
-costs only when some row uses it. The filters are mlx-lm's: nucleus and min_p over the untempered distribution,
-then top_k, then temperature; each is a least logit, so they combine to one comparison.
+costs only when some row uses it. The filters are mlx-lm's: nucleus and min_p over the untempered distribution, then
+XTC, then top_k, then temperature. All but XTC are a least logit, so they combine to one comparison.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from collections.abc import Sequence
 import mlx.core as mx
 import numpy as np
 
+from actors.generation.filters import kth, least_likely_above, nucleus
 from actors.generation.messages import Sampling
+from actors.generation.tone import Tone
 
-_BISECTIONS = 32
+_XTC_DRAW = 0x585443
+"""Draw number, far from those of tokens, that gives XTC its own randomness."""
 
 
 class RowSampler:
@@ -36,6 +39,8 @@ class RowSampler:
         self._top_p = _optional([row.top_p if 0 < row.top_p < 1 else 1.0 for row in picked], off=1.0)
         self._min_p = _optional([row.min_p for row in picked], off=0.0)
         self._top_k = [row.top_k for row in picked] if any(row.top_k for row in picked) else None
+        self._xtc = _Xtc(picked) if any(row.xtc_probability > 0 for row in picked) else None
+        self._tone = Tone([row.tone for row in picked]) if any(row.tone for row in picked) else None
 
     def __call__(self, logits: mx.array, draws: Sequence[int]) -> mx.array:
         """One token id a row, not evaluated.
@@ -54,27 +59,63 @@ class RowSampler:
         return mx.put_along_axis(tokens, self._rows, drawn, axis=0)
 
     def _draw(self, logits: mx.array, keys: np.ndarray) -> mx.array:
-        logits = logits.astype(mx.float32)
-        least = self._least(logits)
-        if least is not None:
-            logits = mx.where(logits >= least, logits, -mx.inf)
+        logits = self._filtered(logits.astype(mx.float32), keys)
+        tempered = logits / self._temperature
+        if self._tone is not None:
+            tempered = self._tone(logits, tempered, self._temperature)
         draw = mx.vmap(lambda row, key: mx.random.categorical(row, key=key))
-        return draw(logits / self._temperature, mx.array(keys)).astype(mx.int32)
+        return draw(tempered, mx.array(keys)).astype(mx.int32)
 
-    def _least(self, logits: mx.array) -> mx.array | None:
+    def _filtered(self, logits: mx.array, keys: np.ndarray) -> mx.array:
         bounds = []
         if self._top_p is not None:
-            bounds.append(_nucleus(logits, self._top_p))
+            bounds.append(nucleus(logits, self._top_p))
         if self._min_p is not None:
             bounds.append(mx.max(logits, axis=-1, keepdims=True) + mx.log(self._min_p))
+        if self._xtc is not None:
+            logits, bounds = self._xtc(_above(logits, bounds), keys), []
         if self._top_k is not None:
-            bounds.append(_kth(logits, self._top_k))
-        if not bounds:
-            return None
-        least = bounds[0]
-        for bound in bounds[1:]:
-            least = mx.maximum(least, bound)
-        return least
+            bounds.append(kth(logits, self._top_k))
+        return _above(logits, bounds)
+
+
+class _Xtc:
+    """Excludes the top choices of the rows that ask for it: all likely tokens but the least likely of them."""
+
+    def __init__(self, rows: Sequence[Sampling]) -> None:
+        self._chance = np.array([row.xtc_probability for row in rows])
+        self._threshold = _column([row.xtc_threshold for row in rows])
+        exempt = [(index, token) for index, row in enumerate(rows) for token in row.xtc_exempt]
+        self._exempt = [mx.array(list(part), dtype=mx.int32) for part in zip(*exempt, strict=True)] if exempt else None
+
+    def __call__(self, logits: mx.array, keys: np.ndarray) -> mx.array:
+        drawn = _uniform(keys) < self._chance
+        if not drawn.any():
+            return logits
+        chosen = mx.array(drawn.astype(np.int32))[:, None] > 0
+        excluded = (logits > least_likely_above(logits, self._threshold)) & chosen
+        thinned = mx.where(excluded, -mx.inf, logits)
+        if self._exempt is not None:
+            rows, tokens = self._exempt
+            thinned[rows, tokens] = logits[rows, tokens]
+        return thinned
+
+
+def _above(logits: mx.array, bounds: Sequence[mx.array]) -> mx.array:
+    if not bounds:
+        return logits
+    least = bounds[0]
+    for bound in bounds[1:]:
+        least = mx.maximum(least, bound)
+    return mx.where(logits >= least, logits, -mx.inf)
+
+
+def _uniform(keys: np.ndarray) -> np.ndarray:
+    """One number in [0, 1) a row from its draw's key, independent of the one that `categorical` makes from it."""
+    words = keys.astype(np.uint64)
+    seeds = (words[:, 0] << np.uint64(32)) | words[:, 1]
+    mixed = draw_keys(seeds, np.full(len(seeds), _XTC_DRAW, dtype=np.uint64)).astype(np.uint64)
+    return ((mixed[:, 0] << np.uint64(21)) | (mixed[:, 1] >> np.uint64(11))) / 2.0**53
 
 
 def draw_keys(seeds: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -93,36 +134,3 @@ def _column(values: Sequence[float]) -> mx.array:
 
 def _optional(values: Sequence[float], off: float) -> mx.array | None:
     return _column(values) if any(value != off for value in values) else None
-
-
-def _nucleus(logits: mx.array, mass: mx.array) -> mx.array:
-    """The largest least logit whose tokens still hold `mass` of the probability. [rows, 1]
-
-    Found by bisection over the logit: sums over the vocabulary are cheaper than sorting it, on every device.
-    """
-    top = mx.max(logits, axis=-1, keepdims=True)
-    weights = mx.exp(logits - top)
-    needed = mass * mx.sum(weights, axis=-1, keepdims=True)
-    low = mx.zeros_like(top)
-    high = mx.ones_like(top)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        enough = mx.sum(mx.where(weights >= middle, weights, 0), axis=-1, keepdims=True) >= needed
-        low = mx.where(enough, middle, low)
-        high = mx.where(enough, high, middle)
-    # The top token itself must survive rounding.
-    kept = mx.where(weights >= mx.minimum(low, 1.0), logits, mx.inf)
-    return mx.where(mass >= 1, -mx.inf, mx.min(kept, axis=-1, keepdims=True))
-
-
-def _kth(logits: mx.array, top_k: Sequence[int]) -> mx.array:
-    """Each row's k-th largest logit; minus infinity where k is off or covers the vocabulary. [rows, 1]"""
-    vocabulary = logits.shape[-1]
-    limited = [k if 0 < k < vocabulary else 0 for k in top_k]
-    widest = max(limited)
-    if widest == 0:
-        return mx.full((len(limited), 1), -mx.inf)
-    ascending = mx.sort(mx.topk(logits, widest, axis=-1), axis=-1)
-    column = mx.array([widest - k if k else 0 for k in limited], dtype=mx.int32)[:, None]
-    kth = mx.take_along_axis(ascending, column, axis=-1)
-    return mx.where(mx.array([k > 0 for k in limited])[:, None], kth, -mx.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from actors.settings import Settings
 from routes.app import create_app
 from routes.context import AppContext
 from routes.gate import Gate, GateStatistics
+from routes.output import grammar_switch, output_format
 from routes.preparation import Preparation
 from routes.tokenizer import ChatTokenizer
 
@@ -65,10 +67,12 @@ class Ingress:
             generation=self._link,
             cache_statistics=self._cache_statistics,
             lease_statistics=self._lease_statistics,
+            output=output_format(tokenizer, settings.generation),
             preparation=Preparation(settings.ingress.preparation_threads, settings.ingress.preparation_queue),
             started_at=int(time.time()),
             replica=self._replica,
             gate=self._gate,
+            no_grammar=grammar_switch(settings.generation, os.environ),
         )
         self._server = HttpServer(create_app(self._context), sock, settings.server.drain_timeout_s)
         self._server.start()

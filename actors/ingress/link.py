@@ -11,13 +11,14 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
 from actors import errors, ids
 from actors.clock import Clock, MonotonicClock
 from actors.errors import EngineUnavailable, TroupeError
 from actors.generation.frames import FrameReader, ProtocolError, decode, encode
+from actors.generation.grammar.constraint import Constraint
 from actors.generation.messages import (
     Accepted,
     Cancel,
@@ -28,6 +29,7 @@ from actors.generation.messages import (
     SchedulerStatistics,
     StepEvents,
     Submit,
+    choice_id,
 )
 from actors.ids import IngressId, RequestId
 
@@ -46,9 +48,16 @@ DEATHS_WITHIN_S = 60.0
 
 
 class RowStream:
-    """Deltas of one row, in order. Event loop only; one reader."""
+    """Deltas of a request's rows, in order. Event loop only; one reader.
 
-    def __init__(self) -> None:
+    Args:
+        names: of the rows.
+        cancel: ends one of them.
+    """
+
+    def __init__(self, names: Sequence[RequestId], cancel: Callable[[RequestId], None]) -> None:
+        self._running = set(names)
+        self._cancel = cancel
         self._deltas: deque[Delta] = deque()
         self._error: TroupeError | None = None
         self._news: asyncio.Future[None] | None = None
@@ -70,6 +79,15 @@ class RowStream:
         if self._error is not None:
             raise self._error
 
+    def end(self, name: RequestId) -> None:
+        if name in self._running:
+            self._cancel(name)
+            self._leave(name)
+
+    def _leave(self, name: RequestId) -> None:
+        self._running.discard(name)
+        self.finished = not self._running
+
     def _wake(self) -> None:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
@@ -86,7 +104,7 @@ class RowStream:
             await self._news
         delta = self._deltas.popleft()
         if delta.finish is not None:
-            self.finished = True
+            self._leave(delta.request_id)
             if delta.failure is not None:
                 raise errors.by_name(delta.failure.error, delta.failure.message)
         return delta
@@ -156,11 +174,19 @@ class SchedulerLink(asyncio.Protocol):
         except Exception as error:
             raise EngineUnavailable("the generation scheduler does not answer") from error
 
-    @contextlib.asynccontextmanager
-    async def generate(self, request: Submit) -> AsyncIterator[AsyncIterator[Delta]]:
+    async def compile(self, constraint: Constraint) -> str | None:
         await self._wait_until_up()
-        stream = RowStream()
-        self._streams[request.request_id] = stream
+        try:
+            return await _result(self._scheduler.compile.remote(constraint))
+        except Exception as error:
+            raise EngineUnavailable("the generation scheduler does not answer") from error
+
+    @contextlib.asynccontextmanager
+    async def generate(self, request: Submit) -> AsyncIterator[RowStream]:
+        await self._wait_until_up()
+        names = [choice_id(request.request_id, index) for index in range(request.choices)]
+        stream = RowStream(names, lambda name: self._send(Cancel(name, "stop")))
+        self._streams.update(dict.fromkeys(names, stream))
         submitting = asyncio.ensure_future(self._submit(request))
         try:
             await asyncio.wait({submitting, stream.broken}, return_when=asyncio.FIRST_COMPLETED)
@@ -169,9 +195,10 @@ class SchedulerLink(asyncio.Protocol):
             stream.raise_if_broken()
             yield stream
         finally:
-            self._streams.pop(request.request_id, None)
+            for name in names:
+                self._streams.pop(name, None)
             if not stream.finished:
-                self._cancel_after(submitting, Cancel(request.request_id, "disconnect"))
+                self._cancel_after(submitting, [Cancel(name, "disconnect") for name in names])
 
     async def _submit(self, request: Submit) -> None:
         try:
@@ -181,17 +208,21 @@ class SchedulerLink(asyncio.Protocol):
         if isinstance(answer, Failure):
             raise errors.by_name(answer.error, answer.message)
 
-    def _cancel_after(self, submitting: asyncio.Task[None], message: Cancel) -> None:
+    def _cancel_after(self, submitting: asyncio.Task[None], messages: Sequence[Cancel]) -> None:
         """Cancel once the submit has been answered: a cancel must not overtake it."""
 
         def cancel(task: asyncio.Task[None]) -> None:
             self._late.discard(task)
             accepted = not task.cancelled() and task.exception() is None
-            if accepted and self._transport is not None:
-                self._transport.write(encode(message))
+            if accepted:
+                self._send(*messages)
 
         self._late.add(submitting)
         submitting.add_done_callback(cancel)
+
+    def _send(self, *messages: Cancel) -> None:
+        if self._transport is not None:
+            self._transport.write(b"".join(encode(message) for message in messages))
 
     async def _wait_until_up(self) -> None:
         if self._up.is_set():
@@ -264,7 +295,7 @@ class SchedulerLink(asyncio.Protocol):
         self._down.set()
         if self._streams:
             log.warning("the generation scheduler is gone; %d requests end", len(self._streams))
-        for stream in self._streams.values():
+        for stream in set(self._streams.values()):
             stream.fail(EngineUnavailable("the generation scheduler died while it served this request"))
 
 

@@ -10,7 +10,7 @@ from routes.schema import fields
 from routes.schema.fields import Body
 from routes.schema.generation import GenerationFields, read_generation
 from routes.schema.messages import Message, read_messages
-from routes.schema.unserved import refuse_tools
+from routes.schema.tools import Toolbox, read_tools
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _RENDERING = frozenset(
@@ -48,6 +48,8 @@ class ChatCompletion:
     """What the chat template gets beside the messages."""
     reasoning_effort: str | None
     """How much to think; `template_variables` already says whether."""
+    toolbox: Toolbox
+    """Functions the model may call."""
     generation: GenerationFields
     """How to generate."""
 
@@ -61,8 +63,7 @@ def read_chat_completion(body: Body, headers: Mapping[str, str], model_id: str) 
     messages = read_messages(body, model_id)
     effort = fields.choice(body, "reasoning_effort", _EFFORTS)
     variables = _template_variables(body, effort)
-    refuse_tools(body)
-    return ChatCompletion(messages, variables, effort, read_generation(body, headers))
+    return ChatCompletion(messages, variables, effort, read_tools(body), read_generation(body, headers))
 
 
 def _template_variables(body: Body, effort: str | None) -> Mapping[str, object]:

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from actors.errors import InvalidRequest
+from actors.generation.grammar.constraint import Constraint
 from routes.affinity import session_of
 from routes.schema import fields
+from routes.schema.constraint import read_constraint
 from routes.schema.fields import Body
+from routes.schema.sampling import SamplingFields, read_sampling, read_top_logprobs
 from routes.schema.unserved import refuse_unserved
 
 _MOST_TOKENS = 2**53
 _MOST_STOPS = 4
 _LONGEST_STOP = 1024
+_MOST_CHOICES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +28,14 @@ class GenerationFields:
     """Answer as server-sent events."""
     max_tokens: int | None
     """Tokens to generate at most."""
-    temperature: float | None
-    """0 is greedy."""
-    top_p: float | None
-    """0 and 1 are off."""
-    top_k: int | None
-    """0 is off."""
-    min_p: float | None
-    """0 is off."""
-    seed: int | None
-    """Any 64-bit integer, signed or not."""
+    sampling: SamplingFields
+    """How to pick tokens."""
+    choices: int
+    """Answers wanted, 1 to 8."""
+    top_logprobs: int | None
+    """Likeliest tokens to report with each token; 0 reports only its own log-probability, None nothing."""
+    constraint: Constraint | None
+    """What the answer must look like."""
     stops: tuple[str, ...]
     """Text that ends the answer."""
     session: str | None
@@ -52,11 +54,10 @@ def read_generation(body: Body, headers: Mapping[str, str]) -> GenerationFields:
     return GenerationFields(
         stream=fields.boolean(body, "stream") or False,
         max_tokens=older if longest is None else longest,
-        temperature=fields.number(body, "temperature", 0, 5),
-        top_p=fields.number(body, "top_p", 0, 1),
-        top_k=fields.integer(body, "top_k", 0, 2**31 - 1),
-        min_p=fields.number(body, "min_p", 0, 1),
-        seed=fields.integer(body, "seed", -(2**63), 2**64 - 1),
+        sampling=read_sampling(body),
+        choices=fields.integer(body, "n", 1, _MOST_CHOICES) or 1,
+        top_logprobs=read_top_logprobs(body),
+        constraint=read_constraint(body),
         stops=_stops(body.get("stop")),
         session=session_of(body, headers),
     )

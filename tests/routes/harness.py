@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from actors.clock import FakeClock
 from actors.errors import EngineUnavailable
+from actors.generation.grammar.constraint import Constraint
 from actors.generation.messages import Delta, Description, SchedulerStatistics, Submit
 from actors.gpu_lease.messages import ClassStatistics, LeaseStatistics
 from actors.ids import Incarnation, IngressId, RequestId
@@ -25,6 +26,7 @@ from actors.prompt_cache.messages import CacheStatistics
 from actors.settings import Settings
 from routes.app import create_app
 from routes.context import AppContext
+from routes.output import output_format
 from routes.preparation import Preparation
 from routes.tokenizer import ChatTokenizer
 
@@ -77,6 +79,20 @@ def description(**changes: Any) -> Description:
     return Description(**{**values, **changes})
 
 
+class ScriptedDeltas:
+    """Deltas of a script, and a note of the rows that were ended early."""
+
+    def __init__(self, deltas: AsyncIterator[Delta], ended: list[RequestId]) -> None:
+        self._deltas = deltas
+        self._ended = ended
+
+    def __aiter__(self) -> AsyncIterator[Delta]:
+        return self._deltas
+
+    def end(self, name: RequestId) -> None:
+        self._ended.append(name)
+
+
 class ScriptedGeneration:
     """A `GenerationClient` whose rows do what a script says: give a delta, raise, or wait for an event."""
 
@@ -88,6 +104,11 @@ class ScriptedGeneration:
         self.script: Script = lambda submit: ()
         self.submitted: list[Submit] = []
         self.cancelled: list[RequestId] = []
+        self.ended: list[RequestId] = []
+        """Rows of several that the reader ended."""
+        self.compiled: list[Constraint] = []
+        self.unenforceable: str | None = None
+        """Why no constraint can be enforced, if none can."""
         self.entered = asyncio.Event()
         self.down = False
 
@@ -98,14 +119,14 @@ class ScriptedGeneration:
         return self.described
 
     @asynccontextmanager
-    async def generate(self, request: Submit) -> AsyncIterator[AsyncIterator[Delta]]:
+    async def generate(self, request: Submit) -> AsyncIterator[ScriptedDeltas]:
         if self.refusal is not None:
             raise self.refusal
         self.submitted.append(request)
         self.entered.set()
         ended = False
 
-        async def deltas() -> AsyncIterator[Delta]:
+        async def read() -> AsyncIterator[Delta]:
             nonlocal ended
             for step in self.script(request):
                 if isinstance(step, asyncio.Event):
@@ -118,10 +139,14 @@ class ScriptedGeneration:
                     yield step
 
         try:
-            yield deltas()
+            yield ScriptedDeltas(read(), self.ended)
         finally:
             if not ended:
                 self.cancelled.append(request.request_id)
+
+    async def compile(self, constraint: Constraint) -> str | None:
+        self.compiled.append(constraint)
+        return self.unenforceable
 
     async def statistics(self) -> SchedulerStatistics:
         if self.down:
@@ -178,11 +203,13 @@ def build(
     """A server; `settings` as in a configuration file, `card` overrides fields of the model's card."""
     generation, clock = ScriptedGeneration(), FakeClock()
     parsed = Settings.model_validate(settings or {})
+    known = tokenizer or byte_tokenizer()
     ingress = parsed.ingress
     context = AppContext(
         settings=parsed,
         card=model_card(**(card or {})),
-        tokenizer=tokenizer or byte_tokenizer(),
+        tokenizer=known,
+        output=output_format(known, parsed.generation),
         generation=generation,
         cache_statistics=cache_statistics,
         lease_statistics=lease_statistics,

@@ -3,8 +3,10 @@ import pytest
 from actors.errors import ContextOverBudget, InvalidRequest
 from actors.generation.messages import Submit
 from actors.ids import IngressId, RequestId
-from actors.settings import GenerationSettings
+from actors.settings import GenerationSettings, ToneSettings
 from routes.plan import plan_row
+from routes.prompt import Prompt
+from routes.reasoning.plain import PlainSplitter
 from routes.sampling import SamplingDefaults
 from routes.schema.generation import read_generation
 from tests.routes.harness import description, unpack
@@ -16,10 +18,10 @@ def plan(
     return plan_row(
         RequestId("r"),
         IngressId("i"),
-        prompt,
+        Prompt(prompt, PlainSplitter),
         read_generation(fields, {}),
         GenerationSettings.model_validate({"max_tokens": default_max_tokens}),
-        SamplingDefaults(0, 0, 0),
+        SamplingDefaults(0, 0, 0, ToneSettings()),
         description(context_limit=limit),
     )
 

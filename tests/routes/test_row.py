@@ -3,15 +3,26 @@ from hypothesis import strategies as st
 
 from actors.generation.messages import Delta
 from actors.ids import RequestId
-from routes.row import RowText
+from routes.parts import Content
+from routes.reasoning.plain import PlainSplitter
+from routes.row import RowAnswer
 from tests.routes.harness import END, byte_tokenizer
 
 tokenizer = byte_tokenizer()
 NAME = RequestId("row")
 
 
-def row(*stops: str) -> RowText:
-    return RowText(tokenizer.detokenizer(), stops)
+class Row(RowAnswer):
+    """Whose parts are all content, joined."""
+
+    def text(self, delta: Delta) -> str:
+        parts = self.feed(delta)
+        assert all(isinstance(part, Content) for part in parts)
+        return "".join(part.text for part in parts if isinstance(part, Content))
+
+
+def row(*stops: str) -> Row:
+    return Row(tokenizer.detokenizer(), stops, PlainSplitter())
 
 
 def delta(text: str = "", finish: str | None = None) -> Delta:
@@ -21,41 +32,41 @@ def delta(text: str = "", finish: str | None = None) -> Delta:
 
 def test_the_end_token_counts_but_has_no_text() -> None:
     answer = row()
-    assert answer.feed(delta("hi", "stop")) == "hi"
+    assert answer.text(delta("hi", "stop")) == "hi"
     assert (answer.finish, answer.completion_tokens) == ("stop", 3)
 
 
 def test_an_end_token_that_is_no_special_token_has_no_text_either() -> None:
     answer = row()
-    assert answer.feed(Delta(NAME, tuple(tokenizer.encode("hi.")), finish="stop")) == "hi"
+    assert answer.text(Delta(NAME, tuple(tokenizer.encode("hi.")), finish="stop")) == "hi"
     assert answer.completion_tokens == 3
 
 
 def test_a_row_that_reaches_its_budget_finishes_with_length() -> None:
     answer = row()
-    assert answer.feed(delta("abc", "length")) == "abc"
+    assert answer.text(delta("abc", "length")) == "abc"
     assert (answer.finish, answer.completion_tokens) == ("length", 3)
 
 
 def test_tokens_after_a_stop_string_do_not_count() -> None:
     answer = row("END")
-    assert answer.feed(delta("abENDcdef")) == "ab"
+    assert answer.text(delta("abENDcdef")) == "ab"
     assert (answer.finish, answer.completion_tokens) == ("stop", 5)
-    assert answer.feed(delta("more", "length")) == ""
+    assert answer.text(delta("more", "length")) == ""
     assert (answer.finish, answer.completion_tokens) == ("stop", 5)
 
 
 def test_a_beginning_of_a_stop_string_at_the_end_is_text() -> None:
     answer = row("###")
-    assert answer.feed(delta("a##")) == "a"
-    assert answer.feed(delta("", "stop")) == "##"
+    assert answer.text(delta("a##")) == "a"
+    assert answer.text(delta("", "stop")) == "##"
     assert answer.finish == "stop"
 
 
 def test_cached_tokens_come_with_the_first_delta() -> None:
     answer = row()
-    answer.feed(Delta(NAME, cached_tokens=12))
-    answer.feed(delta("x", "length"))
+    answer.text(Delta(NAME, cached_tokens=12))
+    answer.text(delta("x", "length"))
     assert answer.cached_tokens == 12
 
 
@@ -69,11 +80,11 @@ def test_the_answer_does_not_depend_on_how_tokens_are_dealt_out(
     text: str, stops: list[str], finish: str, data: st.DataObject
 ) -> None:
     whole, dealt = row(*stops), row(*stops)
-    expected = whole.feed(delta(text, finish))
+    expected = whole.text(delta(text, finish))
     tokens = delta(text, finish).tokens
     # The last token, the end token when there is one, comes with the finish.
     cuts = sorted(data.draw(st.lists(st.integers(0, max(0, len(tokens) - 1)), max_size=5)))
-    pieces = [dealt.feed(Delta(NAME, tokens[start:end])) for start, end in zip([0, *cuts[:-1]], cuts, strict=False)]
-    pieces.append(dealt.feed(Delta(NAME, tokens[cuts[-1] if cuts else 0 :], finish=finish)))
+    pieces = [dealt.text(Delta(NAME, tokens[start:end])) for start, end in zip([0, *cuts[:-1]], cuts, strict=False)]
+    pieces.append(dealt.text(Delta(NAME, tokens[cuts[-1] if cuts else 0 :], finish=finish)))
     assert "".join(pieces) == expected
     assert (dealt.finish, dealt.completion_tokens) == (whole.finish, whole.completion_tokens)

@@ -96,3 +96,79 @@ def test_a_saved_tokenizer_is_loaded_without_mlx_and_torch(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(saved.render([USER], {}))
     assert done.stderr == ""
+
+
+STRICT = (
+    "{% for message in messages %}"
+    "{% if message.role == 'system' and (no_system is defined or not loop.first) %}"
+    "{{ raise_exception('no ' ~ message.content ~ ' at ' ~ loop.index) }}{% endif %}"
+    "{{ message.role }}:{{ message.content }};"
+    "{% endfor %}"
+)
+SCATTERED = [USER, {"role": "system", "content": "A"}, {"role": "user", "content": "ho"}]
+
+
+def test_a_template_that_refuses_the_order_of_roles_gets_another_one() -> None:
+    tokenizer = byte_tokenizer(STRICT)
+    assert tokenizer.render_text(SCATTERED, {}) == "system:A;user:hi\n\nho;"
+    assert tokenizer.render_text(SCATTERED, {"no_system": True}) == "user:A\n\nhi\n\nho;"
+
+
+def test_the_error_is_that_of_the_conversation_as_it_was_sent() -> None:
+    template = STRICT + "{{ raise_exception('no end') }}"
+    with pytest.raises(InvalidRequest, match="no A at 2"):
+        byte_tokenizer(template).render_text(SCATTERED, {})
+
+
+def test_tools_reach_the_template_only_when_there_are_any() -> None:
+    tokenizer = byte_tokenizer("{% if tools %}{{ tools[0].function.name }}{% else %}none{% endif %}")
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    assert tokenizer.render_text([USER], {}, tools=tools) == "f"
+    assert tokenizer.decode(tokenizer.render([USER], {}, None, tools)) == "f"
+    assert tokenizer.render_text([USER], {}, tools=[]) == "none"
+
+
+def test_a_prepared_prompt_shows_how_it_ends() -> None:
+    tokenizer = byte_tokenizer()
+    prepared = tokenizer.prepare([{"role": "user", "content": "x" * 1000}], {})
+    assert prepared.tokens == tokenizer.render([{"role": "user", "content": "x" * 1000}], {})
+    assert prepared.tail.endswith("xx<|end|><|start|>assistant:")
+    assert len(prepared.tail) == 400
+
+
+@pytest.mark.parametrize(
+    ("template", "direct"),
+    [
+        ("[gMASK]<sop>{{ enable_thinking }}{# Reasoning Effort: #}", True),
+        ('{# <function name=" <param name=" #}{{ enable_thinking }}', True),
+        ("[gMASK]<sop>{{ enable_thinking }}", False),
+        ("{{ enable_thinking }}", False),
+    ],
+)
+def test_families_that_answer_directly_do_so_unless_thinking_is_asked_for(template: str, direct: bool) -> None:
+    tokenizer = byte_tokenizer(template)
+    assert tokenizer.render_text([USER], {}).removeprefix("[gMASK]<sop>") == ("False" if direct else "")
+    assert tokenizer.render_text([USER], {"enable_thinking": True}).endswith("True")
+
+
+def test_special_tokens_have_text_only_where_they_are_markers() -> None:
+    tokenizer = byte_tokenizer()
+    tokens = tokenizer.encode("a<|start|>b<|end|>")
+    shown = tokenizer.detokenizer(frozenset({"<|start|>"}))
+    hidden = tokenizer.detokenizer()
+    assert "".join([shown.feed(token) for token in tokens]) + shown.flush() == "a<|start|>b"
+    assert "".join([hidden.feed(token) for token in tokens]) + hidden.flush() == "ab"
+
+
+def test_what_is_one_token_is_known_by_its_text() -> None:
+    tokenizer = byte_tokenizer()
+    assert tokenizer.tokens == {"<|end|>", "<|start|>"}
+    assert tokenizer.token_id("<|end|>") == END
+    assert tokenizer.token_id("ab") is None
+    assert tokenizer.token_id("") is None
+    assert tokenizer.token_id("a") == tokenizer.encode("a")[0]
+
+
+def test_the_text_of_the_template_is_there_to_be_read() -> None:
+    assert byte_tokenizer().template_text == TEMPLATE
+    assert byte_tokenizer(None).template_text == ""

@@ -1,0 +1,26 @@
+"""What an answer must look like, as it travels from a route to the scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["json", "json_schema", "ebnf", "regex", "choice", "structural"]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """The form of one answer. Equal constraints share one compiled grammar."""
+
+    kind: Kind
+    """How to read `source`: `json` is any JSON object or array."""
+    source: str = ""
+    """JSON text of a schema (`json_schema`), of an array of strings (`choice`) or of an xgrammar structural tag
+    (`structural`); an EBNF grammar with a rule `root`; a regular expression that the whole answer matches; empty for
+    `json`."""
+    any_whitespace: bool = True
+    """JSON kinds: whether whitespace is allowed between tokens (a bounded run of it), or compact separators only."""
+    strict: bool = True
+    """`json_schema`: whether properties and items the schema does not name are forbidden."""
+    after: str | None = None
+    """Text that ends a thinking block, such as `</think>`; the constraint begins after it. None: at once."""

@@ -1,0 +1,97 @@
+"""From a constraint to xgrammar's compiled grammar. Runs in the child that tries it out, then in the scheduler."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from actors.generation.grammar.constraint import Constraint
+
+if TYPE_CHECKING:
+    from xgrammar import CompiledGrammar, GrammarCompiler
+
+MOST_WHITESPACE = 20
+"""Whitespace characters in a row between two JSON tokens: a newline and nine levels of indentation."""
+_UNSAFE = frozenset(['"', "\\", "\x7f", *map(chr, range(32))])
+_ANY_JSON = '{"type": ["object", "array"]}'
+
+
+def build(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar:
+    """Compile. Blocks, for a hostile source without limit; the GIL is released meanwhile.
+
+    Raises:
+        ValueError: the source is not what its kind says.
+        RuntimeError: xgrammar does not accept it.
+    """
+    match constraint.kind:
+        case "json":
+            return _schema(compiler, _ANY_JSON, constraint.any_whitespace, strict=False)
+        case "json_schema":
+            return _schema(compiler, constraint.source, constraint.any_whitespace, constraint.strict)
+        case "ebnf":
+            return compiler.compile_grammar(constraint.source)
+        case "regex":
+            return compiler.compile_regex(unanchored(constraint.source))
+        case "choice":
+            return compiler.compile_grammar(choice_grammar(json.loads(constraint.source)))
+        case "structural":
+            return compiler.compile_structural_tag(constraint.source)
+
+
+def _schema(compiler: GrammarCompiler, source: str, any_whitespace: bool, strict: bool) -> CompiledGrammar:
+    if any_whitespace:
+        # Without the bound a model that likes whitespace would write it until max_tokens.
+        return compiler.compile_json_schema(source, strict_mode=strict, max_whitespace_cnt=MOST_WHITESPACE)
+    return compiler.compile_json_schema(source, strict_mode=strict, any_whitespace=False, separators=(",", ":"))
+
+
+def choice_grammar(choices: list[str]) -> str:
+    """An EBNF grammar of exactly these texts.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not choices:
+        raise ValueError("there is nothing to choose from")
+    return "root ::= " + " | ".join(f'"{_escaped(text)}"' for text in dict.fromkeys(choices))
+
+
+def _escaped(text: str) -> str:
+    # Not `\\x22`: xgrammar reads as many hexadecimal digits after an `x` as there are.
+    return "".join(f"\\u{ord(letter):04x}" if letter in _UNSAFE else letter for letter in text)
+
+
+def unanchored(regex: str) -> str:
+    """The expression without `^` and `$` at the ends of its branches, where they say what holds anyway.
+
+    Raises:
+        ValueError: an anchor stands anywhere else, so that nothing could match.
+    """
+    kept: list[str] = []
+    position, in_class = 0, False
+    while position < len(regex):
+        letter = regex[position]
+        piece = regex[position : position + 2] if letter == "\\" else letter
+        if in_class:
+            in_class = letter != "]"
+        elif letter == "[":
+            in_class = True
+            # A `]` or `^]` right after the bracket is handled as xgrammar reads it: the class ends there.
+        elif letter in "^$":
+            _check_anchor(regex, position)
+            piece = ""
+        kept.append(piece)
+        position += max(1, len(piece))
+    return "".join(kept)
+
+
+def _check_anchor(regex: str, position: int) -> None:
+    before, after = regex[:position], regex[position + 1 :]
+    if regex[position] == "^":
+        fine = before == "" or before.endswith(("(", "|", "(?:"))
+        # `\(` is a letter, not a group.
+        fine = fine and (before == "" or not before.endswith(("\\(", "\\|")))
+    else:
+        fine = after == "" or after.startswith((")", "|"))
+    if not fine:
+        raise ValueError(f"'{regex[position]}' at position {position} can never match")

@@ -1,0 +1,49 @@
+"""The HLG tone curve: a sampler's temperature bent into a shoulder above and a toe below. Vectorized over rows.
+
+With l the log-probabilities, mu = max(l) - pivot_offset, z = l - mu, m = 1 / temperature and w the width: the middle
+(|z| < w) is m*z; the shoulder is m*w + m*b*ln(1 + (z - w) / b) with b its softness; the toe mirrors it below with its
+own. A softness of 0 makes the row a plain tempered one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+
+from actors.generation.messages import ToneCurve
+
+
+class Tone:
+    """Curves of the rows that draw; None draws by temperature.
+
+    Args:
+        curves: in row order.
+    """
+
+    def __init__(self, curves: Sequence[ToneCurve | None]) -> None:
+        bent = [curve if curve and curve.shoulder > 0 and curve.toe > 0 else None for curve in curves]
+        self._bent = mx.array([curve is not None for curve in bent])[:, None]
+        self._width = _column([curve.width if curve else 1.0 for curve in bent])
+        self._shoulder = _column([curve.shoulder if curve else 1.0 for curve in bent])
+        self._toe = _column([curve.toe if curve else 1.0 for curve in bent])
+        self._offset = _column([curve.pivot_offset if curve else 0.0 for curve in bent])
+
+    def __call__(self, logits: mx.array, tempered: mx.array, temperature: mx.array) -> mx.array:
+        """The curve's logits for rows that have one, `tempered` for the others.
+
+        Args:
+            logits: [rows, vocabulary], filtered tokens at minus infinity.
+            tempered: the same over the temperature.
+            temperature: [rows, 1], above 0.
+        """
+        # Differences of logits are differences of log-probabilities, so the pivot needs no normalization.
+        z = logits - (mx.max(logits, axis=-1, keepdims=True) - self._offset)
+        above = self._width + self._shoulder * mx.log1p(mx.maximum(z - self._width, 0) / self._shoulder)
+        below = -self._width - self._toe * mx.log1p(mx.maximum(-z - self._width, 0) / self._toe)
+        curve = mx.where(z >= self._width, above, mx.where(z < -self._width, below, z)) / temperature
+        return mx.where(self._bent, curve, tempered)
+
+
+def _column(values: Sequence[float]) -> mx.array:
+    return mx.array(list(values), dtype=mx.float32)[:, None]

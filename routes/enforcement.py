@@ -1,0 +1,159 @@
+"""Constraints that make a model call a tool, or let it choose between a call and a constrained answer. Pure.
+
+They are structural tags: a frame of literal markup around each function's arguments, which follow its JSON schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from actors.errors import InvalidRequest
+from actors.generation.grammar.constraint import Constraint
+from routes.schema.tools import Toolbox
+
+_NAME = "NAME"
+_ANY_OBJECT = {"type": "object"}
+MOST_WHITESPACE = 8
+"""Whitespace characters in a row that the arguments of an enforced call may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How one family writes a call. `NAME` stands for the function's name."""
+
+    begin: str
+    """Everything before the arguments."""
+    end: str
+    """Everything after them."""
+    style: str = "json"
+    """How arguments are written, in xgrammar's words."""
+    separator: str | None = "\n"
+    """Between two calls; None where only one call is enforced."""
+
+
+FRAMES: Mapping[str, Frame] = {
+    "hermes": Frame('<tool_call>\n{"name": "NAME", "arguments": ', "}\n</tool_call>"),
+    "qwen_xml": Frame("<tool_call>\n<function=NAME>\n", "\n</function>\n</tool_call>", "qwen_xml"),
+    "glm": Frame("<tool_call>NAME\n", "</tool_call>", "glm_xml"),
+    "minimax": Frame(
+        '<minimax:tool_call>\n<invoke name="NAME">\n', "</invoke>\n</minimax:tool_call>", "minimax_xml", None
+    ),
+    "gemma4": Frame("<|tool_call>call:NAME", "<tool_call|>", "gemma", ""),
+    "mistral": Frame("[TOOL_CALLS]NAME[ARGS]", "", "json", None),
+    "mistral_list": Frame('[TOOL_CALLS] [{"name": "NAME", "arguments": ', "}]", "json", None),
+    "llama": Frame('{"name": "NAME", "parameters": ', "}", "json", "; "),
+    "deepseek_fenced": Frame(
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n",
+        "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "json",
+        None,
+    ),
+    "deepseek": Frame(
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>",
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "json",
+        None,
+    ),
+    "deepseek_dsml": Frame(
+        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="NAME">\n',
+        "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+        "deepseek_xml",
+        None,
+    ),
+    "kimi": Frame(
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>",
+        "<|tool_call_end|><|tool_calls_section_end|>",
+        "json",
+        None,
+    ),
+    "harmony": Frame("<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>", "", "json", None),
+}
+"""By name of the tool format, or of a dialect of it."""
+
+
+def frame_of(format_name: str, template: str, tokens: frozenset[str]) -> Frame | None:
+    """How this model writes calls; None when its calls cannot be enforced.
+
+    Args:
+        format_name: of its tool format.
+        template: text of its chat template, which tells the dialects of a format apart.
+        tokens: its special and added tokens.
+    """
+    if format_name == "tagged":
+        format_name = "qwen_xml" if "<function=" in template else "glm" if "<arg_key>" in template else "hermes"
+        if "<function name=" in template:
+            return None
+    if format_name == "mistral" and "[ARGS]" not in tokens:
+        format_name = "mistral_list"
+    if format_name == "deepseek" and "```json" in template:
+        format_name = "deepseek_fenced"
+    return FRAMES.get(format_name)
+
+
+def enforced(toolbox: Toolbox, constraint: Constraint | None, frame: Frame | None) -> Constraint | None:
+    """The constraint of an answer that may, or must, be a call.
+
+    Args:
+        toolbox: what may be called. A choice of `required` leaves nothing but calls.
+        constraint: on the content of an answer that is no call.
+        frame: how calls are written.
+
+    Raises:
+        InvalidRequest: a call is required and this model's calls cannot be enforced.
+    """
+    if not toolbox.tools or (toolbox.choice == "auto" and constraint is None):
+        return constraint
+    if frame is None:
+        if toolbox.choice == "auto":
+            return constraint
+        raise InvalidRequest("tool_choice must be 'auto' or 'none': calls of this model's format cannot be enforced")
+    calls = _calls(toolbox, frame)
+    if toolbox.choice == "required":
+        return _structural(calls)
+    assert constraint is not None
+    return replace(_structural({"type": "or", "elements": [_content(constraint), calls]}), after=constraint.after)
+
+
+def _structural(format: object) -> Constraint:
+    source = msgspec.json.encode({"type": "structural_tag", "format": format}).decode()
+    return Constraint("structural", source)
+
+
+def _calls(toolbox: Toolbox, frame: Frame) -> dict[str, object]:
+    tags = [_tag(name, schema, frame) for name, schema in toolbox.schemas.items()]
+    one = toolbox.name is not None or not toolbox.parallel or frame.separator is None
+    return {
+        "type": "tags_with_separator",
+        "tags": tags,
+        "separator": frame.separator or "",
+        "at_least_one": True,
+        "stop_after_first": one,
+    }
+
+
+def _tag(name: str, schema: Mapping[str, object], frame: Frame) -> dict[str, object]:
+    content = {
+        "type": "json_schema",
+        "json_schema": schema or _ANY_OBJECT,
+        "style": frame.style,
+        "max_whitespace_cnt": MOST_WHITESPACE,
+    }
+    return {"type": "tag", "begin": frame.begin.replace(_NAME, name), "content": content, "end": frame.end}
+
+
+def _content(constraint: Constraint) -> dict[str, object]:
+    source = constraint.source
+    if constraint.kind == "json":
+        return {"type": "json_schema", "json_schema": _ANY_OBJECT, "max_whitespace_cnt": MOST_WHITESPACE}
+    if constraint.kind == "json_schema":
+        schema = msgspec.json.decode(source)
+        return {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": MOST_WHITESPACE}
+    if constraint.kind == "regex":
+        return {"type": "regex", "pattern": source}
+    if constraint.kind == "choice":
+        words = [{"type": "const_string", "value": word} for word in msgspec.json.decode(source, type=list[str])]
+        return {"type": "or", "elements": words}
+    return {"type": "grammar", "grammar": source}
