@@ -23,9 +23,11 @@ $(error BACKEND=$(BACKEND) is unknown on $(SYSTEM); choose one of: $(BACKENDS))
 endif
 
 # On macOS, Metal comes with mlx itself, so there is no lock of its own for it.
-LOCKS := requirements/run.txt $(filter-out requirements/metal.txt,requirements/$(BACKEND).txt)
+LOCKS := requirements/run.txt requirements/torch.txt $(filter-out requirements/metal.txt,requirements/$(BACKEND).txt)
 RUN_STAMP := $(VENV)/.troupe-$(BACKEND)-run
 DEV_STAMP := $(VENV)/.troupe-$(BACKEND)-dev
+CLIENTS := .venv-clients
+CLIENTS_STAMP := $(CLIENTS)/.troupe
 
 # Ray reads its environment when it starts; actors/ray_environment.py says what and why.
 RAY_ENV = $$($(BIN)/troupe environment)
@@ -55,7 +57,7 @@ serve: $(RUN_STAMP)
 	@$(BIN)/troupe prepare $(CONFIG)
 	@exec env $(RAY_ENV) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/serve run $(CONFIG)
 
-test: $(DEV_STAMP)
+test: $(DEV_STAMP) $(CLIENTS_STAMP)
 	$(BLAS_HINT)
 	@env $(RAY_ENV) $(PRELOAD) $(BIN)/python -m pytest $(ARGS)
 
@@ -73,7 +75,7 @@ bench: $(DEV_STAMP)
 	@env $(RAY_ENV) $(BIN)/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find actors routes tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -95,6 +97,12 @@ $(DEV_STAMP): requirements/dev.txt $(RUN_STAMP)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 
+# Clients that need other versions of what Troupe has.
+$(CLIENTS_STAMP): requirements/clients.txt | $(BIN)/python
+	@test -x $(CLIENTS)/bin/python || $(BIN)/python -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install -q --disable-pip-version-check -r requirements/clients.txt
+	@touch $@
+
 # One resolution for macOS and Linux and every Python from 3.11 on; no index address goes into the files.
 COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links \
 	--upgrade --custom-compile-command "make lock"
@@ -107,4 +115,5 @@ lock: | $(BIN)/python
 	  grep -E '^mlx==' requirements/run.txt | sed "s/^mlx/mlx[$$backend]/" \
 	    | $(COMPILE) - -c requirements/run.txt -o requirements/$$backend.txt || exit 1; \
 	done
-	@if grep -E '^torch==' requirements/*.txt; then echo "torch must stay out of the locks" >&2; exit 1; fi
+	$(COMPILE) --group clients -o requirements/clients.txt
+	@if grep -E '^nvidia-' requirements/run.txt; then echo "a CUDA build of torch got into the locks" >&2; exit 1; fi

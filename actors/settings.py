@@ -198,6 +198,11 @@ class LoggingSettings(Section):
     """What the actors write."""
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level written.")
+    trace: bool = Field(
+        default=False,
+        description="Write a `[p2r]` record for each completion request, with the time of every phase. The environment "
+        "variable MLX_BUN_P2R_TRACE=1 does the same.",
+    )
     format: Literal["text", "json"] = Field(default="text", description="`json` writes one object a line.")
 
 

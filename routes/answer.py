@@ -29,6 +29,7 @@ from routes.schema.constraint import instruction
 from routes.schema.generation import GenerationFields
 from routes.shape import Choice, ShapeMaker
 from routes.sse import DONE, HEARTBEAT, EventStream, error_frame
+from routes.trace import phase
 
 _TOKEN_BYTES = 4
 
@@ -88,11 +89,14 @@ async def answer(job: Job, scope: Scope, receive: Receive, send: Send) -> None:
     try:
         async with while_connected(receive):
             run = await _prepare(job, exchange)
-            if job.wanted.stream:
-                await _stream(run, send)
-            else:
+            with phase(exchange.trace, "completion.total"):
+                if job.wanted.stream:
+                    await _stream(run, send)
+                    return
                 body = await _collect(run)
-                await Response(body, media_type="application/json", headers=run.headers)(scope, receive, send)
+            await Response(body, media_type="application/json", headers=run.headers)(scope, receive, send)
+            if exchange.trace is not None:
+                exchange.trace.written(final=True)
     except ClientGone:
         job.context.gate.count_gone()
         raise
@@ -101,7 +105,8 @@ async def answer(job: Job, scope: Scope, receive: Receive, send: Send) -> None:
 async def _prepare(job: Job, exchange: Exchange) -> _Run:
     context, wanted = job.context, job.wanted
     description = context.generation.description
-    prompt, warning = await _prompt(job)
+    with phase(exchange.trace, "request.prompt_prepare", "prepare_completion"):
+        prompt, warning = await _prompt(job)
     submit = plan_row(
         job.request_id,
         context.generation.ingress,
@@ -111,6 +116,7 @@ async def _prepare(job: Job, exchange: Exchange) -> _Run:
         sampling_defaults(context.settings.generation, context.card),
         description,
         context.tokenizer.xtc_exempt(context.card.eos_token_ids),
+        traced=exchange.trace is not None,
     )
     exchange.prepared_s = exchange.elapsed()
     exchange.prompt_tokens = len(prompt.tokens)
@@ -151,6 +157,8 @@ async def _parts(run: _Run) -> AsyncIterator[AsyncIterator[tuple[int, list[Part]
             async for delta in deltas:
                 if exchange.first_token_s is None:
                     exchange.first_token_s = exchange.elapsed()
+                if exchange.trace is not None and delta.marks:
+                    exchange.trace.take(delta.marks)
                 row = rows[index_of[delta.request_id]]
                 if row.finish is not None:
                     continue
@@ -181,7 +189,7 @@ def _end(deltas: RowDeltas, name: RequestId, finish: str | None, left: int) -> N
 async def _stream(run: _Run, send: Send) -> None:
     context = run.job.context
     shape = run.job.shape(run.job.request_id, run.description.model_id, int(time.time()))
-    events = EventStream(send, run.headers)
+    events = EventStream(send, run.headers, run.exchange.trace)
     clock, spoken, index = context.clock, context.clock.now(), 0
     try:
         async with _parts(run) as said:

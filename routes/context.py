@@ -48,6 +48,8 @@ class AppContext:
     """Counts requests, and refuses them while the server stops."""
     no_grammar: str | None = None
     """Why no constraint is enforced by a grammar; None when they are."""
+    tracing: bool = False
+    """Whether completion requests write a trace."""
     clock: Clock = field(default_factory=MonotonicClock)
     """Measures durations."""
 

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from actors.clock import Clock
 from actors.errors import ClientGone, TroupeError
 from routes.errors import error_response
+from routes.trace import Trace
 
 _KEY = "troupe.exchange"
 _access = logging.getLogger("troupe.access")
@@ -36,6 +37,8 @@ class Exchange:
     cached_tokens: int | None = None
     prepared_s: float | None = None
     """When its prompt was ready."""
+    trace: Trace | None = None
+    """Collects the phases of a traced request."""
     first_token_s: float | None = None
     """When its first delta came."""
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from actors.errors import ClientGone
 from actors.ids import RequestId
 from routes.answer import Job, answer
 from routes.body import read_json
 from routes.context import AppContext
-from routes.exchange import exchange_of
+from routes.exchange import Exchange, exchange_of
 from routes.prompt import MakePrompt
 from routes.schema.fields import Body
 from routes.schema.generation import GenerationFields
 from routes.shape import ShapeMaker
+from routes.trace import Trace, phase
 
 ReadRequest = Callable[[AppContext, Body, Mapping[str, str]], tuple[MakePrompt, GenerationFields]]
 """From body and headers to the work that makes the prompt, and the fields all protocols share."""
@@ -34,6 +38,10 @@ class Protocol:
     """Writes the protocol's JSON."""
 
 
+TRACE_HEADER = "x-mlx-bun-trace-id"
+"""What the client calls a traced request."""
+
+
 class GenerationRoute:
     """A completion route, as an ASGI application."""
 
@@ -44,9 +52,28 @@ class GenerationRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         context, protocol = self._context, self._protocol
         request_id = protocol.new_id()
-        exchange_of(scope).request_id = request_id
+        exchange = exchange_of(scope)
+        exchange.request_id = request_id
         request = Request(scope, receive)
-        with context.gate.pass_through():
-            body = await read_json(request, context.settings.server.max_body_bytes)
-            prompt, fields = protocol.read(context, body, request.headers)
+        if context.tracing:
+            exchange.trace = Trace(request.headers.get(TRACE_HEADER, ""), request_id, scope["path"])
+        with context.gate.pass_through(), told(exchange):
+            with phase(exchange.trace, "request.body_parse", "body_parse"):
+                body = await read_json(request, context.settings.server.max_body_bytes)
+                prompt, fields = protocol.read(context, body, request.headers)
             await answer(Job(context, request_id, prompt, fields, protocol.shape), scope, receive, send)
+
+
+@contextmanager
+def told(exchange: Exchange) -> Iterator[None]:
+    """Write the trace, if there is one, when the block ends: how it went, also where a stream told its own error."""
+    outcome = "error"
+    try:
+        yield
+        outcome = "error" if exchange.error else "success"
+    except (ClientGone, asyncio.CancelledError):
+        outcome = "abort"
+        raise
+    finally:
+        if exchange.trace is not None:
+            exchange.trace.emit(outcome)

@@ -23,6 +23,7 @@ def plan_row(
     defaults: SamplingDefaults,
     description: Description,
     exempt: tuple[int, ...] = (),
+    traced: bool = False,
 ) -> Submit:
     """The rows of one request. `exempt`: tokens that XTC never excludes.
 
@@ -45,6 +46,7 @@ def plan_row(
         top_logprobs=wanted.top_logprobs,
         constraint=prompt.constraint,
         choices=wanted.choices,
+        traced=traced,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from starlette.types import Send
 
 from routes.errors import error_body
+from routes.trace import Trace
 from routes.wire import json_bytes
 
 DONE = b"data: [DONE]\n\n"
@@ -32,9 +33,10 @@ def error_frame(error: Exception) -> bytes:
 class EventStream:
     """Writes one stream. Each call is one write of the socket and waits while the socket is full."""
 
-    def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:
-        """`headers` are sent beside those that every stream has."""
+    def __init__(self, send: Send, headers: Mapping[str, str] | None = None, trace: Trace | None = None) -> None:
+        """`headers` are sent beside those that every stream has; `trace` is told of the first and the last write."""
         self._send = send
+        self._trace = trace
         self._headers = [*_HEADERS, *((name.encode(), value.encode()) for name, value in (headers or {}).items())]
         self.begun = False
         """Whether the headers have been sent."""
@@ -48,7 +50,11 @@ class EventStream:
 
     async def write(self, frames: bytes) -> None:
         await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+        if self._trace is not None:
+            self._trace.written(final=False)
 
     async def end(self, last: bytes = b"") -> None:
         """Send the last frames and close the stream."""
         await self._send({"type": "http.response.body", "body": last, "more_body": False})
+        if self._trace is not None:
+            self._trace.written(final=True)

@@ -10,12 +10,14 @@ import array
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from actors import ids
 from actors.errors import QueueFull, ShuttingDown, StartError
+from actors.generation import marks
 from actors.generation.engine import Engine
 from actors.generation.events import Outgoing
 from actors.generation.grammar.compiler import Compiled, Refused
@@ -140,6 +142,7 @@ class GenerationScheduler:
 
     async def submit(self, request: Submit) -> Accepted | Failure:
         """Put a row in line. Does not wait for a seat. A request id that is live already is refused."""
+        started = time.monotonic()
         if self._draining:
             return Failure(ShuttingDown.__name__, "the server is shutting down")
         if not self._mailbox.knows(request.ingress):
@@ -158,8 +161,11 @@ class GenerationScheduler:
         if self._line.full:
             return Failure(QueueFull.__name__, f"the generation queue is full ({self._settings.generation.queue} wait)")
         waiting = self._line.waiting
-        for row in rows_of(request, tokens):
+        rows = rows_of(request, tokens)
+        for row in rows:
             row.matcher = None if grammar is None else RowMatcher(grammar)
+            row.marks = [] if request.traced else None
+            marks.note(row, "completion.placement", started, rows=len(rows))
             self._line.join(row)
         self._empty.clear()
         self._seating.set()
@@ -261,6 +267,7 @@ class GenerationScheduler:
             await asyncio.gather(*(self._seat(row) for row in seated))
 
     async def _seat(self, row: Row) -> None:
+        row.lookup_at = time.monotonic()
         match = await self._prefixes.lookup(row.request, row.tokens)
         if match is not None:
             row.entry, row.entry_length = match.entry, match.length

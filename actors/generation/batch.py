@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import mlx.core as mx
 
-from actors.generation import kv
+from actors.generation import kv, marks
 from actors.generation.grammar.masks import Masks, apply
 from actors.generation.messages import Score
 from actors.generation.penalties import LogitProcessors
@@ -61,6 +61,7 @@ class DecodeBatch:
         self._picker: _Picker | None = None
         self._masks: Masks | None = None
         self._scored: tuple[list[Row], Scores, Pending] | None = None
+        self._taken: Read = []
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,20 +98,41 @@ class DecodeBatch:
 
         Returns:
             Tokens of the rows that took part in the step before.
+
+        Raises:
+            Exception: whatever the model raises. Then `clear` the batch; `taken` has what was read all the same.
         """
         if all(self._unread) and all(row.at_limit(ahead=1) for row in self.rows):
             return self.flush()
         inputs = self._inputs
         assert inputs is not None
-        logits = self._model(inputs[:, None], cache=self._caches)[:, -1, :]
         if self._picker is None:
             self._picker = _Picker(self.rows, self._unread)
         picker = self._picker
-        logits = picker.process(logits, inputs)
+        fresh = marks.beginning(self.rows)
+        if fresh:
+            return self._traced(picker, inputs, fresh)
+        logits = self._model(inputs[:, None], cache=self._caches)[:, -1, :]
+        return self._step(picker, inputs, picker.process(logits, inputs))
+
+    def _traced(self, picker: _Picker, inputs: mx.array, fresh: list[Row]) -> Read:
+        """A step that is some row's first and is to be measured: its parts are waited for, one after the other."""
+        with marks.span(fresh, "token_zero.forward", rows=len(self.rows)):
+            logits = self._model(inputs[:, None], cache=self._caches)[:, -1, :]
+            mx.eval(logits)
+        with marks.span(fresh, "token_zero.head"):
+            logits = picker.process(logits, inputs)
+            mx.eval(logits)
+        with marks.span(fresh, "token_zero.sample"):
+            return self._step(picker, inputs, logits)
+
+    def _step(self, picker: _Picker, inputs: mx.array, logits: mx.array) -> Read:
+        """Pick tokens from processed logits, and read those of the step before."""
         if picker.ruled:
             mx.async_eval(logits)
-            read = self._read(inputs)
+            read = self._taken = self._read(inputs)
             scored = self._pick(picker, self._allowed(picker, logits), logits)
+            self._taken = []
         else:
             scored = self._pick(picker, logits, logits)
             read = self._read(inputs)
@@ -126,8 +148,13 @@ class DecodeBatch:
             self._masks = Masks(logits.shape[-1])
         bits = self._masks.start(len(self.rows))
         for index, row in picker.ruled:
-            if row.matcher is not None and not row.complete and row.fault is None:
+            if row.matcher is None or row.complete or row.fault is not None:
+                continue
+            try:
                 row.matcher.fill(bits[index])
+            except Exception as error:
+                # Its own fault: the token picked now is read with the next step, and the row ends there.
+                row.fault = error
         return apply(logits, bits)
 
     def _pick(self, picker: _Picker, allowed: mx.array, logits: mx.array) -> tuple[list[Row], Scores, Pending] | None:
@@ -158,7 +185,7 @@ class DecodeBatch:
         self._unread = [self._unread[index] for index in keep]
         self._picker = None
         if not keep:
-            self._caches, self._inputs, self._merged = [], None, False
+            self._caches, self._inputs, self._merged, self._scored = [], None, False, None
             return
         assert self._inputs is not None
         kept = mx.array(keep, dtype=mx.int32)
@@ -175,6 +202,11 @@ class DecodeBatch:
         self._caches, self._inputs, self._merged, self._unread = [], None, False, []
         self._picker = self._scored = None
         return rows
+
+    def taken(self) -> Read:
+        """What an `advance` that failed had read before: the rows' grammars have moved on by it. Once."""
+        taken, self._taken = self._taken, []
+        return taken
 
     def _together(self, caches: list[Any], merged: bool) -> list[Any]:
         if not self._merged and not merged:
@@ -193,8 +225,7 @@ class DecodeBatch:
         read: Read = []
         for row, token, unread in zip(self.rows, tokens, self._unread, strict=True):
             if unread:
-                if row.matcher is not None and not row.matcher.accept(token):
-                    row.fault = RuntimeError(row.matcher.problem or "the grammar cannot go on")
+                _accept(row, token)
                 read.append((row, token, scores.get(row)))
         return read
 
@@ -203,3 +234,14 @@ class DecodeBatch:
             return {}
         (rows, scores, pending), self._scored = self._scored, None
         return {rows[index]: score for index, score in scores.read(pending).items()}
+
+
+def _accept(row: Row, token: int) -> None:
+    """Move a row's grammar on. Whatever goes wrong with it is the row's own fault."""
+    if row.matcher is None or row.fault is not None:
+        return
+    try:
+        if not row.matcher.accept(token):
+            row.fault = RuntimeError(row.matcher.problem or "the grammar cannot go on")
+    except Exception as error:
+        row.fault = error

@@ -20,7 +20,7 @@ from typing import Any
 import mlx.core as mx
 
 from actors.errors import ShuttingDown
-from actors.generation import fork, kv
+from actors.generation import fork, kv, marks
 from actors.generation.batch import DecodeBatch, Read
 from actors.generation.events import Outgoing
 from actors.generation.inbox import Inbox
@@ -182,7 +182,10 @@ class Engine:
     def _admit(self) -> None:
         seats = (self._max_rows if self._joinable else 1) - len(self._batch) - len(self._prefilling)
         for _ in range(min(seats, len(self._waiting))):
-            self._prefilling.append(self._waiting.popleft())
+            row = self._waiting.popleft()
+            row.admitted_at = time.monotonic()
+            marks.note(row, "engine.admission_wait", row.accepted_at)
+            self._prefilling.append(row)
 
     def _start(self, row: Row) -> None:
         """Give a row its caches, unless it has some: a stored prefix, or empty ones."""
@@ -197,6 +200,8 @@ class Engine:
                 row.computed = row.cached = row.entry_length
         if row.caches is None:
             row.caches = kv.new(self._model)
+        if row.lookup_at:
+            marks.note(row, "cache.lookup_restore", row.lookup_at, cached_tokens=row.cached)
         row.entry = None
         self.tally.cached_tokens += row.cached
 
@@ -217,11 +222,14 @@ class Engine:
         """Move rows whose prompts are done into the batch."""
         for index, row in enumerate(rows):
             self._prefilling.remove(row)
+            marks.note(row, "prefill.total", row.admitted_at, tokens=row.computed - row.cached)
 
             def copy(index: int = index) -> kv.RowCaches:
                 return kv.exact(kv.row_of(caches, index, merged))
 
-            self._offers.prompt_done(row, copy)
+            with marks.span([row], "prefill.kv_maintenance"):
+                self._offers.prompt_done(row, copy)
+            row.seated_at = time.monotonic()
             self._begin(fork.prompt_done(row, copy))
         try:
             self._batch.add(rows, caches, merged)
@@ -253,7 +261,9 @@ class Engine:
         try:
             read = self._batch.advance()
         except Exception as error:
-            self._suspect(self._batch.clear(), error)
+            rows = self._batch.clear()
+            ended = self._settle(self._batch.taken())
+            self._suspect([row for row in rows if row not in ended], error)
             return
         self._settle(read)
         if flush:
@@ -287,23 +297,28 @@ class Engine:
         if len(rows) > 1:
             self._seat(rows, passed.caches, merged=True)
 
-    def _settle(self, read: Read, batch: DecodeBatch | None = None) -> None:
-        """Hand tokens out and let finished rows go."""
-        gone = []
+    def _settle(self, read: Read, batch: DecodeBatch | None = None) -> list[Row]:
+        """Hand tokens out and let go the rows that finish or are at fault. Returns those."""
+        batch = batch or self._batch
+        gone: list[Row] = []
+        faulty: list[Row] = []
         for row, token, score in read:
             row.tokens.append(token)
             row.generated += 1
             if row.fault is not None:
-                self._remove([row], batch or self._batch)
-                self._fail(row, row.fault)
+                faulty.append(row)
                 continue
+            if row.generated == 1:
+                marks.note(row, "token_zero.total", row.seated_at)
             finish = self._finish(row, token)
             self._out.token(row, token, finish, score)
             if finish is not None:
                 self.tally.finished += 1
                 gone.append(row)
         self.tally.generated(len(read))
-        self._leave(gone, batch or self._batch)
+        self._leave(gone, batch)
+        self._expel(faulty, batch)
+        return gone + faulty
 
     def _finish(self, row: Row, token: int) -> str | None:
         if token in self._end_tokens:
@@ -320,12 +335,19 @@ class Engine:
                 self._offers.store(row, lambda row=row: batch.extract(row))
             elif row.caches is not None:
                 self._offers.store(row, lambda row=row: kv.exact(row.caches or []))
+                row.caches = None
         self._remove(rows, batch)
         for row in rows:
             if row in self._prefilling:
                 self._prefilling.remove(row)
             self._begin(fork.gone(row))
             self._port.ended(row)
+
+    def _expel(self, rows: list[Row], batch: DecodeBatch) -> None:
+        self._remove(rows, batch)
+        for row in rows:
+            if row.fault is not None:
+                self._fail(row, row.fault)
 
     def _remove(self, rows: list[Row], batch: DecodeBatch) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.generation.messages import Delta, Failure, Score, StepEvents
+from actors.generation.messages import Delta, Failure, Mark, Score, StepEvents
 from actors.generation.row import Row
 from actors.ids import IngressId, RequestId
 
@@ -12,11 +12,12 @@ from actors.ids import IngressId, RequestId
 class _Growing:
     """A delta in the making; one a row and step."""
 
-    __slots__ = ("cached", "failure", "finish", "scores", "tokens")
+    __slots__ = ("cached", "failure", "finish", "marks", "scores", "tokens")
 
     def __init__(self, cached: int | None) -> None:
         self.tokens: list[int] = []
         self.scores: list[Score] = []
+        self.marks: tuple[Mark, ...] = ()
         self.cached = cached
         self.finish: str | None = None
         self.failure: Failure | None = None
@@ -52,7 +53,15 @@ class Outgoing:
         self._step += 1
         for ingress, rows in self._growing.items():
             deltas = tuple(
-                Delta(request_id, tuple(delta.tokens), delta.cached, delta.finish, delta.failure, tuple(delta.scores))
+                Delta(
+                    request_id,
+                    tuple(delta.tokens),
+                    delta.cached,
+                    delta.finish,
+                    delta.failure,
+                    tuple(delta.scores),
+                    delta.marks,
+                )
                 for request_id, delta in rows.items()
             )
             self._post(ingress, StepEvents(self._step, deltas))
@@ -63,5 +72,7 @@ class Outgoing:
         delta = rows.get(row.request.request_id)
         if delta is None:
             delta = rows[row.request.request_id] = _Growing(None if row.started else row.cached)
+            if row.marks is not None and not row.started:
+                delta.marks = tuple(row.marks)
             row.started = True
         return delta

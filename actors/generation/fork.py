@@ -6,10 +6,13 @@ for them; it is let go when the last one has started, ended or failed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 from actors.generation import kv
 from actors.generation.row import Row
+
+log = logging.getLogger("troupe.generation")
 
 
 def park(row: Row) -> bool:
@@ -39,13 +42,17 @@ def prompt_done(row: Row, copy: Callable[[], kv.RowCaches]) -> list[Row]:
     if row.generated:
         # It was tried alone and is past its prompt; its caches are no good for the others any more.
         return gone(row)
+    if choices.unstarted > 1:
+        try:
+            choices.prompt, choices.length = copy(), row.computed
+        except Exception:
+            log.exception("%s cannot share its prompt; the next choice computes it again", row.request.request_id)
+            return gone(row)
     choices.leader = None
     choices.unstarted -= 1
     freed, choices.parked = choices.parked, []
-    if choices.unstarted > 0:
-        choices.prompt, choices.length = copy(), row.computed
-        for other in freed:
-            _give(other)
+    for other in freed:
+        _give(other)
     return freed
 
 

@@ -97,6 +97,8 @@ class Submit:
     """Likeliest tokens to report with each token; 0 reports only its own log-probability, None nothing."""
     constraint: Constraint | None = None
     """What the answer must look like."""
+    traced: bool = False
+    """Whether to note when each phase took place."""
     choices: int = 1
     """Answers wanted: rows over one computation of the prompt. Choice i has the name `choice_id(request_id, i)` and the
     seed `seed + i`."""
@@ -148,6 +150,20 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """One phase of a traced row."""
+
+    phase: str
+    """Such as `prefill.chunk`."""
+    started: float
+    """On the machine's monotonic clock, in seconds."""
+    seconds: float
+    """How long it took."""
+    attributes: dict[str, int]
+    """Counts that belong to it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """What one step did to one row."""
 
@@ -164,6 +180,8 @@ class Delta:
     """With `error`: why."""
     scores: tuple[Score, ...] = ()
     """One a token, when the row asked for log-probabilities."""
+    marks: tuple[Mark, ...] = ()
+    """On the first delta of a traced row."""
 
 
 @dataclass(frozen=True, slots=True)

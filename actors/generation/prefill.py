@@ -9,7 +9,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from actors.generation import kv
+from actors.generation import kv, marks
 from actors.generation.row import Row
 
 CLEAR_AFTER_TOKENS = 512
@@ -49,6 +49,7 @@ class Prefill:
             Exception: whatever the model raises; the rows' caches are then unusable.
         """
         started = time.monotonic()
+        rows = [row for row, _ in chunk]
         longest = max(tokens for _, tokens in chunk)
         if len(chunk) == 1:
             row, tokens = chunk[0]
@@ -59,14 +60,17 @@ class Prefill:
             caches = self._joint(chunk, longest)
         for row, tokens in chunk:
             row.computed += tokens
+            marks.note(row, "prefill.chunk", started, tokens=tokens, rows=len(rows))
         if longest * len(chunk) >= CLEAR_AFTER_TOKENS:
-            mx.clear_cache()
+            with marks.span(rows, "prefill.kv_maintenance"):
+                mx.clear_cache()
         return Pass(caches, longest * len(chunk), time.monotonic() - started)
 
     def _joint(self, chunk: Sequence[tuple[Row, int]], longest: int) -> list[Any]:
         lengths = [tokens for _, tokens in chunk]
         padding = [longest - length for length in lengths]
-        caches = kv.merge([row.caches or [] for row, _ in chunk])
+        with marks.span([row for row, _ in chunk], "prefill.batch_setup", rows=len(chunk)):
+            caches = kv.merge([row.caches or [] for row, _ in chunk])
         parts = [row.tokens[row.computed : row.computed + tokens] + [0] * (longest - tokens) for row, tokens in chunk]
         padded = max(padding) > 0
         if padded:

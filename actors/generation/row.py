@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from actors.generation.messages import Submit
+from actors.generation.messages import Mark, Submit
 from actors.ids import EntryId
 
 
@@ -86,6 +86,14 @@ class Row:
     """What the row shares with the other answers to the same request."""
     fault: Exception | None = None
     """What went wrong with this row alone while its token was read; it ends with it."""
+    marks: list[Mark] | None = None
+    """Phases so far; None when the row is not traced."""
+    lookup_at: float = 0.0
+    """When the prompt cache was asked, on the monotonic clock."""
+    admitted_at: float = 0.0
+    """When the row got its seat."""
+    seated_at: float = 0.0
+    """When it joined the batch."""
     accepted_at: float = field(default_factory=time.monotonic)
     """For the log and the statistics."""
 

@@ -29,7 +29,7 @@ class RowSampler:
     """
 
     def __init__(self, rows: Sequence[Sampling]) -> None:
-        drawing = [index for index, row in enumerate(rows) if row.temperature > 0 and row.top_k != 1]
+        drawing = [index for index, row in enumerate(rows) if _draws(row)]
         picked = [rows[index] for index in drawing]
         self.drawing = drawing
         self._all = len(drawing) == len(rows)
@@ -77,6 +77,11 @@ class RowSampler:
         if self._top_k is not None:
             bounds.append(kth(logits, self._top_k))
         return _above(logits, bounds)
+
+
+def _draws(row: Sampling) -> bool:
+    # The likeliest token is all that top_k leaves, unless XTC has taken that one away before.
+    return row.temperature > 0 and (row.top_k != 1 or row.xtc_probability > 0)
 
 
 class _Xtc:

@@ -72,6 +72,7 @@ class Ingress:
             started_at=int(time.time()),
             replica=self._replica,
             gate=self._gate,
+            tracing=settings.logging.trace or os.environ.get("MLX_BUN_P2R_TRACE") == "1",
             no_grammar=grammar_switch(settings.generation, os.environ),
         )
         self._server = HttpServer(create_app(self._context), sock, settings.server.drain_timeout_s)
