@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.stream import Reply, read_reply
 
 Message = Mapping[str, str]
+Fields = Mapping[str, Any]
 
 
 def user(text: str) -> Message:
@@ -83,26 +84,30 @@ class Client:
         self._port = port
         self._patience_s = patience_s
 
-    async def start(self, messages: Sequence[Message], max_tokens: int) -> Call:
-        """Send a greedy streamed chat. A refused connection shows in the call's reply."""
-        call = Call(self._chat(messages, max_tokens))
+    async def start(self, messages: Sequence[Message], max_tokens: int, more: Fields | None = None) -> Call:
+        """Send a greedy streamed chat with more fields. A refused connection shows in the reply."""
+        call = Call(self._chat(messages, max_tokens, more or {}))
         try:
             await asyncio.get_running_loop().create_connection(lambda: call, self._host, self._port)
         except OSError as error:
             call.fail(str(error))
         return call
 
-    async def chat(self, messages: Sequence[Message], max_tokens: int) -> Reply:
+    async def chat(self, messages: Sequence[Message], max_tokens: int, more: Fields | None = None) -> Reply:
         """Send a chat and wait for all of it. Raises `TimeoutError` when the server answers nothing for too long."""
-        call = await self.start(messages, max_tokens)
+        call = await self.start(messages, max_tokens, more)
         async with asyncio.timeout(self._patience_s):
             return await call.reply()
 
-    async def chats(self, prompts: Sequence[Sequence[Message]], max_tokens: int) -> list[Reply]:
-        """Send all of them at once, each on a connection of its own."""
-        return await asyncio.gather(*(self.chat(messages, max_tokens) for messages in prompts))
+    async def chats(
+        self, prompts: Sequence[Sequence[Message]], max_tokens: int, more: Sequence[Fields] | None = None
+    ) -> list[Reply]:
+        """Send all of them at once, each on a connection of its own; `more` holds further fields of each."""
+        extras = more or [{}] * len(prompts)
+        sent = zip(prompts, extras, strict=True)
+        return await asyncio.gather(*(self.chat(messages, max_tokens, extra) for messages, extra in sent))
 
-    def _chat(self, messages: Sequence[Message], max_tokens: int) -> bytes:
+    def _chat(self, messages: Sequence[Message], max_tokens: int, more: Fields) -> bytes:
         fields: dict[str, Any] = {
             # The name mlx_lm.server gives to the model it was started with; Troupe takes any name.
             "model": "default_model",
@@ -111,6 +116,7 @@ class Client:
             "temperature": 0,
             "stream": True,
             "stream_options": {"include_usage": True},
+            **more,
         }
         body = json.dumps(fields).encode()
         head = (

@@ -10,6 +10,8 @@ from tokenizers import Tokenizer
 
 _PLACES = ("harbour", "desert", "library", "mountain", "island", "station", "garden", "lighthouse", "market", "forest")
 _WORDS = ("river", "stone", "window", "paper", "morning", "winter", "teacher", "silver", "bridge", "letter", "village")
+_REQUEST = "\n\nWrite a long story about the sea."
+"""Ends a long prompt. Words alone leave a small model with nothing to say, and a measure without a token."""
 
 
 class Prompts:
@@ -30,17 +32,17 @@ class Prompts:
         return f"{number}: write a long story about a {_PLACES[number % len(_PLACES)]} and the sea."
 
     def long(self, tokens: int) -> str:
-        """`tokens` tokens, or up to a word more, different from other prompts from its first word on."""
+        """`tokens` tokens, or up to a sentence more, different from other prompts from its first sentence on."""
         number = next(self._numbers)
         chosen = random.Random(number)
-        text = f"{number}:"
-        missing = tokens - self.length(text)
+        text = f"Here are the notes of journey {number}."
+        missing = tokens - self.length(text) - self.length(_REQUEST)
         while missing > 0:
-            word = f" {chosen.choice(_WORDS)}"
-            text += word
+            sentence = " On the {} there was a {}.".format(*chosen.choices(_WORDS, k=2))
+            text += sentence
             # Tokenizers do not merge across words, so lengths add up.
-            missing -= self.length(word)
-        return text
+            missing -= self.length(sentence)
+        return text + _REQUEST
 
     def length(self, text: str) -> int:
         """Tokens of `text`, without what a chat template adds."""

@@ -25,7 +25,6 @@ from routes.plan import plan_row
 from routes.prompt import MakePrompt, Prompt
 from routes.row import RowAnswer
 from routes.sampling import sampling_defaults
-from routes.schema.constraint import instruction
 from routes.schema.generation import GenerationFields
 from routes.shape import Choice, ShapeMaker
 from routes.sse import DONE, HEARTBEAT, EventStream, error_frame
@@ -35,8 +34,6 @@ _TOKEN_BYTES = 4
 
 HEARTBEAT_S = 5.0
 """Silence on a stream, while a tool call is held back, after which a comment is sent."""
-
-_CALL_ONE = "Answer with a call of one of the tools."
 
 
 @dataclass(frozen=True)
@@ -136,10 +133,15 @@ async def _prompt(job: Job) -> tuple[Prompt, str | None]:
     reason = job.context.no_grammar or await job.context.generation.compile(prompt.constraint)
     if reason is None:
         return prompt, None
-    wish = job.wanted.constraint
-    prompt = await prepare(partial(job.prompt, instruction(wish) if wish is not None else _CALL_ONE))
-    words = " ".join(reason.split())[:400].encode("ascii", "replace").decode()
-    return replace(prompt, constraint=None), f"grammar not enforced: {words}"
+    if prompt.instruction is not None:
+        prompt = await prepare(partial(job.prompt, prompt.instruction))
+    return replace(prompt, constraint=None), f"grammar not enforced: {_header_text(reason)}"
+
+
+def _header_text(words: str) -> str:
+    """One short line of what a header may hold: reasons quote what a client has sent."""
+    line = " ".join(words.split())[:400]
+    return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in line)
 
 
 @asynccontextmanager

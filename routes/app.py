@@ -50,7 +50,7 @@ def _middleware(context: AppContext) -> list[Middleware]:
                 allow_origins=server.cors_origins,
                 allow_methods=["GET", "POST", "DELETE"],
                 allow_headers=["*"],
-                expose_headers=["x-request-id"],
+                expose_headers=["x-request-id", "warning"],
             )
         )
     layers.append(Middleware(ErrorMiddleware))

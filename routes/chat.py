@@ -13,6 +13,7 @@ from routes.generation import Protocol
 from routes.parts import Content, Part, ToolCall
 from routes.prompt import MakePrompt, Prompt
 from routes.schema.chat import ChatCompletion, read_chat_completion
+from routes.schema.constraint import instruction
 from routes.schema.fields import Body
 from routes.schema.generation import GenerationFields
 from routes.schema.messages import Message
@@ -100,7 +101,16 @@ def chat_prompt(context: AppContext, chat: ChatCompletion, words: str | None) ->
         markers=output.markers(bool(toolbox.tools)),
         thinks=rendered.thinks,
         constraint=_constraint(context, chat, opened),
+        instruction=_instruction(chat),
     )
+
+
+def _instruction(chat: ChatCompletion) -> str | None:
+    if chat.toolbox.choice == "required":
+        name = chat.toolbox.name
+        return f"Answer with a call of {'one of the tools' if name is None else f'the tool {name}'}."
+    wanted = chat.generation.constraint
+    return None if wanted is None else instruction(wanted)
 
 
 def _constraint(context: AppContext, chat: ChatCompletion, opened: bool) -> Constraint | None:

@@ -15,7 +15,13 @@ from actors.generation.grammar.constraint import Constraint
 from routes.schema.tools import Toolbox
 
 _NAME = "NAME"
+_QUOTED = '"name": "NAME"'
+"""Where a name is a JSON string."""
 _ANY_OBJECT = {"type": "object"}
+_ANY_JSON = {"type": ["object", "array"]}
+"""As `Constraint` has it for the kind `json`."""
+MOST_CHARACTERS = 2 << 20
+"""Of an enforced constraint, with the schemas of all tools."""
 MOST_WHITESPACE = 8
 """Whitespace characters in a row that the arguments of an enforced call may have."""
 
@@ -102,7 +108,7 @@ def enforced(toolbox: Toolbox, constraint: Constraint | None, frame: Frame | Non
         frame: how calls are written.
 
     Raises:
-        InvalidRequest: a call is required and this model's calls cannot be enforced.
+        InvalidRequest: a call is required and this model's calls cannot be enforced, or the tools are too large for it.
     """
     if not toolbox.tools or (toolbox.choice == "auto" and constraint is None):
         return constraint
@@ -119,6 +125,8 @@ def enforced(toolbox: Toolbox, constraint: Constraint | None, frame: Frame | Non
 
 def _structural(format: object) -> Constraint:
     source = msgspec.json.encode({"type": "structural_tag", "format": format}).decode()
+    if len(source) > MOST_CHARACTERS:
+        raise InvalidRequest(f"tools must have at most {MOST_CHARACTERS} characters where their calls are enforced")
     return Constraint("structural", source)
 
 
@@ -141,13 +149,19 @@ def _tag(name: str, schema: Mapping[str, object], frame: Frame) -> dict[str, obj
         "style": frame.style,
         "max_whitespace_cnt": MOST_WHITESPACE,
     }
-    return {"type": "tag", "begin": frame.begin.replace(_NAME, name), "content": content, "end": frame.end}
+    return {"type": "tag", "begin": _begin(name, frame), "content": content, "end": frame.end}
+
+
+def _begin(name: str, frame: Frame) -> str:
+    if _QUOTED in frame.begin:
+        return frame.begin.replace(_QUOTED, f'"name": {msgspec.json.encode(name).decode()}')
+    return frame.begin.replace(_NAME, name)
 
 
 def _content(constraint: Constraint) -> dict[str, object]:
     source = constraint.source
     if constraint.kind == "json":
-        return {"type": "json_schema", "json_schema": _ANY_OBJECT, "max_whitespace_cnt": MOST_WHITESPACE}
+        return {"type": "json_schema", "json_schema": _ANY_JSON, "max_whitespace_cnt": MOST_WHITESPACE}
     if constraint.kind == "json_schema":
         schema = msgspec.json.decode(source)
         return {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": MOST_WHITESPACE}

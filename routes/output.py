@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from actors.errors import StartError
 from actors.settings import GenerationSettings
-from routes.parts import Content, Part, Splitter
+from routes.parts import Content, Part, Splitter, ToolCall
 from routes.reasoning.families import ReasoningFamily, detect, family_named
 from routes.reasoning.plain import PlainSplitter
 from routes.schema.tools import Toolbox
@@ -33,8 +33,10 @@ class OutputFormat:
     def splitter(self, opened: bool, toolbox: Toolbox) -> Splitter:
         """For one answer. `opened`: whether its prompt ends in an open thinking block."""
         thinking = self.reasoning.splitter(opened, toolbox.schemas)
-        if self.reasoning.calls or not toolbox.tools:
+        if not toolbox.tools:
             return thinking
+        if self.reasoning.calls:
+            return thinking if toolbox.parallel else OneCall(thinking)
         return Chain(thinking, ToolSplitter(self.calls, toolbox.schemas, toolbox.parallel))
 
 
@@ -73,6 +75,34 @@ def grammar_switch(settings: GenerationSettings, environment: Mapping[str, str])
     if environment.get("MLX_BUN_GRAMMAR") == "0":
         return "grammar compilation disabled by MLX_BUN_GRAMMAR=0"
     return None if settings.grammar.enabled else "grammar compilation disabled by generation.grammar.enabled"
+
+
+class OneCall:
+    """Nothing after the first call, for a splitter that would find several."""
+
+    def __init__(self, splitter: Splitter) -> None:
+        self._splitter = splitter
+        self.done = False
+        """Whether the call has come."""
+
+    @property
+    def buffering(self) -> bool:
+        return self._splitter.buffering
+
+    def feed(self, text: str) -> list[Part]:
+        return self._first(self._splitter.feed(text))
+
+    def flush(self) -> list[Part]:
+        return self._first(self._splitter.flush())
+
+    def _first(self, parts: list[Part]) -> list[Part]:
+        if self.done:
+            return []
+        for count, part in enumerate(parts, 1):
+            if isinstance(part, ToolCall):
+                self.done = True
+                return parts[:count]
+        return parts
 
 
 class Chain:

@@ -23,6 +23,8 @@ class Prompt:
     """False when the model can think and is told not to."""
     constraint: Constraint | None = None
     """What the answer must look like."""
+    instruction: str | None = None
+    """The constraint in words, for a conversation in which it cannot be enforced."""
 
 
 MakePrompt = Callable[[str | None], Prompt]

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support import checkpoints
+
+# Machines are noisy: no test measures time.
+hypothesis.settings.register_profile("troupe", deadline=None)
+hypothesis.settings.load_profile("troupe")
 
 KINDS: dict[str, Callable[[Path], Path]] = {
     "llama": checkpoints.tiny_llama,

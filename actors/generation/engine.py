@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -20,8 +19,9 @@ from typing import Any
 import mlx.core as mx
 
 from actors.errors import ShuttingDown
-from actors.generation import fork, kv, marks
+from actors.generation import kv, marks
 from actors.generation.batch import DecodeBatch, Read
+from actors.generation.desk import Desk
 from actors.generation.events import Outgoing
 from actors.generation.inbox import Inbox
 from actors.generation.loading import Loaded
@@ -79,8 +79,6 @@ class Engine:
         self._end_tokens = end_tokens
         self._max_rows = max_rows
         self._store = store
-        self._waiting: deque[Row] = deque()
-        self._prefilling: list[Row] = []
         self._running = True
         self._accounted = 0.0
         self.kv_bytes = 0
@@ -117,6 +115,7 @@ class Engine:
         self._joinable = loaded.batchable
         self._batch = DecodeBatch(loaded.model)
         self._prefill = Prefill(loaded.model)
+        self._desk = Desk(loaded.model, self.shelf, self.tally)
         self._offers = Offers(self.shelf, self._port, self._store, loaded.trimmable)
         self._loaded.set_result(loaded)
         while self._running:
@@ -133,13 +132,10 @@ class Engine:
     def _turn(self) -> None:
         rows, drops = self.inbox.take()
         for row in rows:
-            if not fork.park(row):
-                # Now, while the entry is certainly there; a drop may be next in line.
-                self._start(row)
-                self._waiting.append(row)
+            self._desk.arrive(row)
         for entry in drops:
             self.shelf.drop(entry)
-        if not (self._waiting or self._prefilling or self._batch.rows):
+        if self._desk.empty and not self._batch.rows:
             mx.synchronize()
             self._lease.idle()
             self.kv_bytes = 0
@@ -155,9 +151,9 @@ class Engine:
 
     def _step(self) -> None:
         started = time.monotonic()
-        self._admit()
         decoding = len(self._batch)
-        by_name: dict[str, Row] = {row.request.request_id: row for row in self._prefilling}
+        self._desk.admit((self._max_rows if self._joinable else 1) - decoding - len(self._desk.prefilling))
+        by_name: dict[str, Row] = {row.request.request_id: row for row in self._desk.prefilling}
         jobs = [PrefillJob(name, row.remaining) for name, row in by_name.items()]
         todo = plan(decoding, self._max_rows, jobs, self.rate.budget(decoding, crowd(jobs)), self._joinable)
         self._join([by_name[key] for key in todo.join])
@@ -174,54 +170,21 @@ class Engine:
         self.tally.step(now - started)
         if now - self._accounted > ACCOUNT_S:
             self._accounted = now
-            prefilling = sum(kv.size(row.caches) for row in self._prefilling if row.caches)
+            prefilling = sum(kv.size(row.caches) for row in self._desk.prefilling if row.caches)
             self.kv_bytes = self._batch.size + prefilling
 
     # Who runs.
-
-    def _admit(self) -> None:
-        seats = (self._max_rows if self._joinable else 1) - len(self._batch) - len(self._prefilling)
-        for _ in range(min(seats, len(self._waiting))):
-            row = self._waiting.popleft()
-            row.admitted_at = time.monotonic()
-            marks.note(row, "engine.admission_wait", row.accepted_at)
-            self._prefilling.append(row)
-
-    def _start(self, row: Row) -> None:
-        """Give a row its caches, unless it has some: a stored prefix, or empty ones."""
-        if row.caches is not None:
-            return
-        if row.entry is not None:
-            try:
-                row.caches = self.shelf.take(row.entry, row.entry_length)
-            except Exception:
-                log.exception("%s cannot use its stored prefix and starts cold", row.request.request_id)
-            if row.caches is not None:
-                row.computed = row.cached = row.entry_length
-        if row.caches is None:
-            row.caches = kv.new(self._model)
-        if row.lookup_at:
-            marks.note(row, "cache.lookup_restore", row.lookup_at, cached_tokens=row.cached)
-        row.entry = None
-        self.tally.cached_tokens += row.cached
-
-    def _begin(self, rows: list[Row]) -> None:
-        """Let rows start that had waited for another one's prompt; they have waited longer than all in line."""
-        for row in rows:
-            self._start(row)
-        self._waiting.extendleft(reversed(rows))
 
     def _join(self, rows: list[Row]) -> None:
         for row in rows:
             if row.suspect and not self._acquit(row):
                 continue
-            if row in self._prefilling:
+            if row in self._desk.prefilling:
                 self._seat([row], row.caches or [], merged=False)
 
     def _seat(self, rows: list[Row], caches: list[Any], merged: bool) -> None:
         """Move rows whose prompts are done into the batch."""
         for index, row in enumerate(rows):
-            self._prefilling.remove(row)
             marks.note(row, "prefill.total", row.admitted_at, tokens=row.computed - row.cached)
 
             def copy(index: int = index) -> kv.RowCaches:
@@ -229,8 +192,7 @@ class Engine:
 
             with marks.span([row], "prefill.kv_maintenance"):
                 self._offers.prompt_done(row, copy)
-            row.seated_at = time.monotonic()
-            self._begin(fork.prompt_done(row, copy))
+            self._desk.seated(row, copy)
         try:
             self._batch.add(rows, caches, merged)
         except Exception as error:
@@ -251,7 +213,7 @@ class Engine:
         row.suspect = False
         row.caches = caches
         self._settle(read, batch=alone)
-        return row in self._prefilling
+        return row in self._desk.prefilling
 
     # What a step computes.
 
@@ -338,9 +300,7 @@ class Engine:
                 row.caches = None
         self._remove(rows, batch)
         for row in rows:
-            if row in self._prefilling:
-                self._prefilling.remove(row)
-            self._begin(fork.gone(row))
+            self._desk.gone(row)
             self._port.ended(row)
 
     def _expel(self, rows: list[Row], batch: DecodeBatch) -> None:
@@ -357,23 +317,11 @@ class Engine:
             self._suspect([row for row in batch.clear() if row not in rows], error)
 
     def _drop_cancelled(self) -> None:
-        for row in fork.parked([*self._waiting, *self._prefilling]):
-            if row.cancelled:
-                self._end_cancelled([row])
-        for row in [row for row in self._waiting if row.cancelled]:
-            self._waiting.remove(row)
-            self._end_cancelled([row])
-        prefilling = [row for row in self._prefilling if row.cancelled]
-        decoding = [row for row in self._batch.rows if row.cancelled]
-        if decoding:
+        if any(row.cancelled for row in self._batch.rows):
             self._flush()
-            decoding = [row for row in decoding if row in self._batch.rows]
-        self._end_cancelled(prefilling + decoding)
-
-    def _end_cancelled(self, rows: list[Row]) -> None:
-        if rows:
-            self.tally.cancelled += len(rows)
-            self._leave(rows, self._batch)
+        rows = [*self._desk.take_cancelled(), *(row for row in self._batch.rows if row.cancelled)]
+        self.tally.cancelled += len(rows)
+        self._leave(rows, self._batch)
 
     # When something breaks.
 
@@ -385,29 +333,19 @@ class Engine:
                 self._fail(row, error)
                 continue
             row.suspect = True
-            row.caches = kv.new(self._model)
-            row.computed = 0
-            row.draws = row.generated
-            if row not in self._prefilling:
-                self._prefilling.append(row)
+            self._desk.back(row)
 
     def _fail(self, row: Row, error: Exception) -> None:
         log.error("%s failed: %s", row.request.request_id, error, exc_info=error)
         self.tally.failed += 1
         self._out.failure(row, Failure("GenerationFailed", f"generation failed: {_sentence(error)}"))
         row.caches = None
-        if row in self._prefilling:
-            self._prefilling.remove(row)
-        self._begin(fork.gone(row))
+        self._desk.gone(row)
         self._port.ended(row)
 
     def _fail_all(self) -> None:
         error = RuntimeError("the engine's step loop failed")
-        waiting = [*self._prefilling, *self._waiting]
-        rows = [*self._batch.clear(), *fork.parked(waiting), *waiting]
-        self._prefilling.clear()
-        self._waiting.clear()
-        for row in rows:
+        for row in [*self._batch.clear(), *self._desk.clear()]:
             self._fail(row, error)
         self._out.post()
         mx.clear_cache()
@@ -420,11 +358,11 @@ class Engine:
 
     @property
     def prefilling(self) -> int:
-        return len(self._prefilling)
+        return len(self._desk.prefilling) if self._loaded.done() else 0
 
     @property
     def ready(self) -> list[Row]:
-        return list(self._waiting)
+        return list(self._desk.waiting) if self._loaded.done() else []
 
 
 def _sentence(error: Exception) -> str:

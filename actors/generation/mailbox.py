@@ -60,12 +60,13 @@ class Connection:
                 self._break()
 
     def close(self) -> None:
-        """Event loop only."""
+        """Event loop only. May be repeated."""
         with self._lock:
             self._broken = True
             self._backlog.clear()
-        self._loop.remove_writer(self._sock.fileno())
-        self._sock.close()
+        if self._sock.fileno() >= 0:
+            self._loop.remove_writer(self._sock.fileno())
+            self._sock.close()
 
     def _send(self, data: bytes | bytearray) -> int:
         try:

@@ -14,6 +14,9 @@ import numpy as np
 
 from actors.generation.messages import Sampling
 
+_WEAKEST_DIVISOR = 1e-20
+"""A repetition penalty is no lower in the arithmetic, so that no logit becomes infinite in float32."""
+
 
 class Recent:
     """The last tokens of some rows.
@@ -83,7 +86,7 @@ class LogitProcessors:
     def __init__(self, rows: Sequence[Sampling], histories: Sequence[Sequence[int]]) -> None:
         self._bias = _bias(rows)
         made = [
-            _penalty(rows, histories, _repeat, [(row.repetition_penalty, 1.0, row.repetition_window) for row in rows]),
+            _penalty(rows, histories, _repeat, [(_divisor(row), 1.0, row.repetition_window) for row in rows]),
             _penalty(rows, histories, _presence, [(row.presence_penalty, 0.0, row.presence_window) for row in rows]),
             _penalty(rows, histories, _frequency, [(row.frequency_penalty, 0.0, row.frequency_window) for row in rows]),
         ]
@@ -126,6 +129,10 @@ def _penalty(
         return None
     recent = Recent([histories[index] for index in using], [asked[index][2] for index in using])
     return _Penalty(using, [asked[index][0] for index in using], recent, apply)
+
+
+def _divisor(row: Sampling) -> float:
+    return max(row.repetition_penalty, _WEAKEST_DIVISOR)
 
 
 def _repeat(logits: mx.array, tokens: mx.array, inside: mx.array, strength: mx.array) -> mx.array:

@@ -21,6 +21,10 @@ _XTC_DRAW = 0x585443
 """Draw number, far from those of tokens, that gives XTC its own randomness."""
 
 
+_COLDEST = 1e-6
+"""Temperatures above 0 are no lower in the arithmetic: it draws like greedy by then, and float32 has room for it."""
+
+
 class RowSampler:
     """Samplers of the rows of one batch; made anew when a row joins or leaves.
 
@@ -35,7 +39,7 @@ class RowSampler:
         self._all = len(drawing) == len(rows)
         self._rows = mx.array(drawing, dtype=mx.int32) if drawing else None
         self._seeds = np.array([row.seed & (2**64 - 1) for row in picked], dtype=np.uint64)
-        self._temperature = _column([row.temperature for row in picked])
+        self._temperature = _column([max(row.temperature, _COLDEST) for row in picked])
         self._top_p = _optional([row.top_p if 0 < row.top_p < 1 else 1.0 for row in picked], off=1.0)
         self._min_p = _optional([row.min_p for row in picked], off=0.0)
         self._top_k = [row.top_k for row in picked] if any(row.top_k for row in picked) else None

@@ -17,8 +17,6 @@ MOST_BYTES = 256 << 10
 """UTF-8 bytes of a schema, grammar, expression or list of choices; more is refused before it is compiled."""
 _TYPES = ("text", "json_object", "json_schema")
 _INNER = ("json", "regex", "choice", "grammar")
-_DEPTH = 200
-"""Levels of nesting in a JSON schema."""
 
 
 def read_constraint(body: Body) -> Constraint | None:
@@ -118,8 +116,7 @@ def _parsed(where: str, value: object) -> object:
 def _schema(where: str, value: object) -> str:
     if not isinstance(value, dict):
         raise InvalidRequest(f"{where} must be an object")
-    if _too_deep(value):
-        raise InvalidRequest(f"{where} must not be nested deeper than {_DEPTH} levels")
+    fields.shallow(where, value)
     return _bounded(where, json.dumps(value, ensure_ascii=False))
 
 
@@ -145,18 +142,3 @@ def _bounded(where: str, source: str) -> str:
     if size > MOST_BYTES:
         raise InvalidRequest(f"{where} must be at most {MOST_BYTES} bytes")
     return source
-
-
-def _too_deep(value: object) -> bool:
-    """Without recursion: how deep it goes is the question."""
-    level: list[object] = [value]
-    for _ in range(_DEPTH):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return False
-    return True

@@ -15,6 +15,9 @@ from actors.errors import InvalidRequest
 Body = Mapping[str, object]
 """A JSON object."""
 
+_DEPTH = 200
+"""Levels of nesting in a JSON schema."""
+
 
 def number(body: Body, name: str, low: float, high: float) -> float | None:
     """A finite number within [low, high]."""
@@ -80,6 +83,21 @@ def array(body: Body, name: str) -> Sequence[object] | None:
     if value is None or isinstance(value, list):
         return value
     raise InvalidRequest(f"{name} must be an array")
+
+
+def shallow(where: str, value: object) -> None:
+    """A JSON schema of a depth that whoever reads it can follow. Raises `InvalidRequest` for others."""
+    level: list[object] = [value]
+    for _ in range(_DEPTH):  # without recursion: how deep it goes is the question
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return
+    raise InvalidRequest(f"{where} must not be nested deeper than {_DEPTH} levels")
 
 
 def _within(name: str, value: float, low: float, high: float) -> None:

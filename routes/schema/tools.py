@@ -83,6 +83,7 @@ def _tool(where: str, tool: object) -> Tool:
         raise InvalidRequest(f"{where}.function must have a name")
     if not isinstance(function.get("parameters") or {}, dict):
         raise InvalidRequest(f"{where}.function.parameters must be an object")
+    fields.shallow(f"{where}.function.parameters", function.get("parameters"))
     fields.string({f"{where}.function.description": function.get("description")}, f"{where}.function.description")
     return tool
 

@@ -20,7 +20,7 @@ def test_no_prompt_comes_twice(folder: Path) -> None:
     first, second = Prompts(folder, 1), Prompts(folder, 2)
     texts = [prompts.short() for prompts in (first, second) for _ in range(50)]
     texts += [prompts.long(40) for prompts in (first, second) for _ in range(50)]
-    assert len({text.split(":")[0] for text in texts}) == 200
+    assert len({text.split(":")[0].split(".")[0] for text in texts}) == 200
 
 
 def test_the_same_seed_gives_the_same_prompts(folder: Path) -> None:
@@ -32,4 +32,4 @@ def test_the_same_seed_gives_the_same_prompts(folder: Path) -> None:
 
 def test_a_long_prompt_is_as_long_as_asked(folder: Path) -> None:
     prompts = Prompts(folder, 1)
-    assert 1000 <= prompts.length(prompts.long(1000)) < 1010
+    assert 1000 <= prompts.length(prompts.long(1000)) < 1060

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from actors.clock import FakeClock
 from actors.errors import EngineUnavailable
 from actors.generation.grammar.constraint import Constraint
-from actors.generation.messages import Delta, Description, SchedulerStatistics, Submit
+from actors.generation.messages import Delta, Description, SchedulerStatistics, Score, Submit, choice_id
 from actors.gpu_lease.messages import ClassStatistics, LeaseStatistics
 from actors.ids import Incarnation, IngressId, RequestId
 from actors.models.card import ModelCard
@@ -26,7 +26,7 @@ from actors.prompt_cache.messages import CacheStatistics
 from actors.settings import Settings
 from routes.app import create_app
 from routes.context import AppContext
-from routes.output import output_format
+from routes.output import grammar_switch, output_format
 from routes.preparation import Preparation
 from routes.tokenizer import ChatTokenizer
 
@@ -42,13 +42,13 @@ SPECIAL = ("<|end|>", "<|start|>")
 END = 256
 
 
-def byte_tokenizer(template: str | None = TEMPLATE) -> ChatTokenizer:
-    """One token a byte, numbered by the byte-level alphabet; then `<|end|>` (256) and `<|start|>` (257)."""
+def byte_tokenizer(template: str | None = TEMPLATE, special: Sequence[str] = ()) -> ChatTokenizer:
+    """One token a byte, numbered by the byte-level alphabet; then `<|end|>` (256), `<|start|>` (257) and `special`."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     backend = Tokenizer(models.BPE(vocab={letter: index for index, letter in enumerate(alphabet)}, merges=[]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    backend.add_special_tokens([AddedToken(word, special=True) for word in SPECIAL])
+    backend.add_special_tokens([AddedToken(word, special=True) for word in (*SPECIAL, *special)])
     wrapped = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=SPECIAL[0], bos_token=SPECIAL[1])
     wrapped.chat_template = template
     return ChatTokenizer(wrapped)
@@ -79,15 +79,26 @@ def description(**changes: Any) -> Description:
     return Description(**{**values, **changes})
 
 
+def score(token: int, top: int) -> Score:
+    """What the scripted scheduler says of a token: it was the likeliest one, the next ids come after it."""
+    ranked = tuple((token + place, -(token + 1000.0 * place) / 1024) for place in range(top))
+    return Score(-token / 1024, ranked)
+
+
 class ScriptedDeltas:
-    """Deltas of a script, and a note of the rows that were ended early."""
+    """Deltas of a script, and a note of the rows that were ended early, of which no more comes."""
 
     def __init__(self, deltas: AsyncIterator[Delta], ended: list[RequestId]) -> None:
         self._deltas = deltas
         self._ended = ended
 
     def __aiter__(self) -> AsyncIterator[Delta]:
-        return self._deltas
+        return self._going()
+
+    async def _going(self) -> AsyncIterator[Delta]:
+        async for delta in self._deltas:
+            if delta.request_id not in self._ended:
+                yield delta
 
     def end(self, name: RequestId) -> None:
         self._ended.append(name)
@@ -124,24 +135,24 @@ class ScriptedGeneration:
             raise self.refusal
         self.submitted.append(request)
         self.entered.set()
-        ended = False
+        going = {choice_id(request.request_id, index) for index in range(request.choices)}
 
         async def read() -> AsyncIterator[Delta]:
-            nonlocal ended
             for step in self.script(request):
                 if isinstance(step, asyncio.Event):
                     await step.wait()
                 elif isinstance(step, Exception):
-                    ended = True
+                    going.clear()
                     raise step
                 else:
-                    ended = ended or step.finish is not None
+                    if step.finish is not None:
+                        going.discard(step.request_id)
                     yield step
 
         try:
             yield ScriptedDeltas(read(), self.ended)
         finally:
-            if not ended:
+            if going.difference(self.ended):
                 self.cancelled.append(request.request_id)
 
     async def compile(self, constraint: Constraint) -> str | None:
@@ -181,15 +192,38 @@ class House:
         tokens = [tuple(self.context.tokenizer.encode(piece)) for piece in pieces]
         self.gives(*tokens, finish=finish, cached=cached)
 
+    def says_each(self, *answers: Sequence[str], finish: str = "stop") -> None:
+        """As `says`, with pieces of their own for each choice; the choices take turns."""
+
+        def script(submit: Submit) -> Iterable[Step]:
+            names = [choice_id(submit.request_id, index) for index in range(submit.choices)]
+            for name in names:
+                yield Delta(name, cached_tokens=0)
+            for turn in range(max(map(len, answers)) + 1):
+                for name, pieces in zip(names, answers, strict=True):
+                    if turn < len(pieces):
+                        yield self.delta(name, self.context.tokenizer.encode(pieces[turn]), submit.top_logprobs)
+                    elif turn == len(pieces):
+                        yield self.delta(name, (END,) if finish == "stop" else (), submit.top_logprobs, finish)
+
+        self.generation.script = script
+
+    @staticmethod
+    def delta(name: RequestId, tokens: Sequence[int], top: int | None = None, finish: str | None = None) -> Delta:
+        """One step of a row, scored when the request asked for it."""
+        scores = () if top is None else tuple(score(token, top) for token in tokens)
+        return Delta(name, tuple(tokens), finish=finish, scores=scores)
+
     def gives(self, *tokens: Sequence[int], finish: str = "stop", cached: int = 0) -> None:
         """As `says`, with token ids."""
 
         def script(submit: Submit) -> Iterable[Step]:
-            name = submit.request_id
-            yield Delta(name, cached_tokens=cached)
-            for piece in tokens:
-                yield Delta(name, tuple(piece))
-            yield Delta(name, (END,) if finish == "stop" else (), finish=finish)
+            for index in range(submit.choices):
+                name = choice_id(submit.request_id, index)
+                yield Delta(name, cached_tokens=cached)
+                for piece in tokens:
+                    yield self.delta(name, piece, submit.top_logprobs)
+                yield self.delta(name, (END,) if finish == "stop" else (), submit.top_logprobs, finish)
 
         self.generation.script = script
 
@@ -199,11 +233,13 @@ def build(
     card: dict[str, Any] | None = None,
     tokenizer: ChatTokenizer | None = None,
     preparation: Preparation | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> House:
     """A server; `settings` as in a configuration file, `card` overrides fields of the model's card."""
     generation, clock = ScriptedGeneration(), FakeClock()
     parsed = Settings.model_validate(settings or {})
     known = tokenizer or byte_tokenizer()
+    generation.described = description(vocabulary=END + len(known.tokens))
     ingress = parsed.ingress
     context = AppContext(
         settings=parsed,
@@ -216,6 +252,7 @@ def build(
         preparation=preparation or Preparation(ingress.preparation_threads, ingress.preparation_queue, clock),
         started_at=1_700_000_000,
         replica="ingress-test",
+        no_grammar=grammar_switch(parsed.generation, environment or {}),
         clock=clock,
     )
     return House(create_app(context), context, generation, clock)

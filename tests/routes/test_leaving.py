@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.generation.messages import Delta, Submit
+from actors.generation.messages import Delta, Submit, choice_id
 from routes.preparation import Preparation
 from tests.routes.harness import Call, House, Step, build, chat, turns
 
@@ -69,6 +69,25 @@ async def test_leaving_in_the_middle_of_a_whole_answer_cancels_the_row() -> None
     await request.task
     assert house.generation.cancelled == [house.row.request_id]
     assert request.sent == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_leaving_while_one_of_several_choices_runs_cancels_the_request(stream: bool) -> None:
+    house = build()
+
+    def script(submit: Submit) -> Iterable[Step]:
+        yield house.delta(submit.request_id, (), finish="length")
+        yield house.delta(choice_id(submit.request_id, 1), house.context.tokenizer.encode("two"))
+        yield asyncio.Event()
+
+    house.generation.script = script
+    request = call(house, n=2, stream=stream)
+    await house.generation.entered.wait()
+    await turns()
+    request.leave()
+    await request.task
+    assert house.generation.cancelled == [house.row.request_id]
+    assert (b"two" in request.body, b"[DONE]" in request.body) == (stream, False)
 
 
 async def test_leaving_the_line_of_preparation_submits_nothing_and_frees_the_place() -> None:

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from tests.routes.harness import build, chat, connect
-from tests.support.poison import HARMLESS, POISON, UNSERVED
+from tests.support.poison import HARMLESS, POISON, SERVED, UNSERVED
+
+PATHS = ("/v1/chat/completions", "/v1/completions")
 
 
-@pytest.mark.parametrize(("body", "message"), POISON, ids=[message for _, message in POISON])
+@pytest.mark.parametrize(("body", "message"), POISON, ids=[message[:60] for _, message in POISON])
 async def test_a_wrong_field_is_refused_by_name(body: dict[str, object], message: str) -> None:
     house = build()
     house.says("fine")
@@ -23,20 +25,31 @@ async def test_a_wrong_field_is_refused_by_name(body: dict[str, object], message
     assert len(house.generation.submitted) == 1
 
 
-UNSERVED_BY_PATH = [
-    *[("/v1/chat/completions", field, value) for field, value in UNSERVED],
-    *[("/v1/completions", field, value) for field, value in UNSERVED if field != "tools"],
-]
-
-
-@pytest.mark.parametrize(("path", "field", "value"), UNSERVED_BY_PATH)
+@pytest.mark.parametrize(("field", "value"), UNSERVED)
+@pytest.mark.parametrize("path", PATHS)
 async def test_what_cannot_be_served_yet_is_refused_by_name(path: str, field: str, value: object) -> None:
     house = build()
     async with connect(house) as client:
         response = await client.post(path, json={**chat(), "prompt": "x", field: value})
-    assert response.status_code == 400
-    assert response.json()["error"]["message"].startswith(field)
+    assert (response.status_code, response.json()["error"]["message"]) == (
+        400,
+        f"{field} is not supported by this server",
+    )
     assert house.generation.submitted == []
+
+
+@pytest.mark.parametrize("fields", SERVED, ids=lambda fields: ",".join(fields)[:40])
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_whole_contract_is_served(path: str, fields: dict[str, Any]) -> None:
+    house = build()
+    house.says("fine")
+    async with connect(house) as client:
+        response = await client.post(path, json={**chat(), "prompt": "x", **fields})
+    assert response.status_code == 200, response.text
+    choices = response.json()["choices"]
+    texts = [choice["text"] if "text" in choice else choice["message"]["content"] for choice in choices]
+    assert texts == ["fine"] * fields.get("n", 1)
+    assert "warning" not in response.headers
 
 
 @pytest.mark.parametrize("fields", HARMLESS, ids=lambda fields: ",".join(fields)[:40])
@@ -70,7 +83,19 @@ async def test_media_the_model_cannot_take_is_refused(kind: str, message: str) -
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"{", b"\xff\xfe", b'{"messages": NaN}', b'{"a":' * 100_000, b'{"messages": "\\ud800x"}']
+    "raw",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b'{"messages": NaN}',
+        b'{"a":' * 100_000,
+        b'{"messages": "\\ud800x"}',
+        b'{"messages": [{"role": "user", "content": "x"}], "logit_bias": {"5": NaN}}',
+        b'{"messages": [{"role": "user", "content": "x"}], "logit_bias": {"5": 1e400}}',
+        b'{"messages": [{"role": "user", "content": "x"}], "presence_penalty": -1e400}',
+        b'{"messages": [{"role": "user", "content": "x"}], "hlg": {"width": Infinity}}',
+    ],
 )
 async def test_a_body_that_is_no_json_is_refused(raw: bytes) -> None:
     async with connect(build()) as client:

@@ -36,9 +36,7 @@ def test_where_nobody_says_anything_temperature_is_0_7_and_filters_are_off() -> 
 
 
 def test_the_request_wins_over_every_default() -> None:
-    sampling = resolve(
-        wanted(temperature=0, top_p=0.5, top_k=0, min_p=0.05), SamplingDefaults(1, 1, 9, OFF), 100
-    )
+    sampling = resolve(wanted(temperature=0, top_p=0.5, top_k=0, min_p=0.05), SamplingDefaults(1, 1, 9, OFF), 100)
     assert (sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p) == (0, 0.5, 0, 0.05)
 
 

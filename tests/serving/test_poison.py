@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.poison import HARMLESS, POISON, UNSERVED
+from tests.support.poison import HARMLESS, POISON, SERVED, UNSERVED
 from tests.support.server import Server
 from tests.support.talk import CHAT, chat_body, say, streaming, until_rows
 
@@ -32,6 +32,9 @@ RAW: list[tuple[str, bytes, int]] = [
     (CHAT, b'{"messages": [{"role": "user", "content": "x"}], "temperature": NaN}', 400),
     (CHAT, b'{"messages": [{"role": "user", "content": "x"}], "temperature": Infinity}', 400),
     (CHAT, b'{"messages": [{"role": "user", "content": "x"}], "temperature": 1e999}', 400),
+    (CHAT, b'{"messages": [{"role": "user", "content": "x"}], "logit_bias": {"5": NaN}}', 400),
+    (CHAT, b'{"messages": [{"role": "user", "content": "x"}], "logit_bias": {"5": 1e400}}', 400),
+    (TEXT, b'{"prompt": "x", "presence_penalty": -1e400}', 400),
     (CHAT, b'{"messages": [{"role": "user", "content": "x"}], "seed": 1' + b"0" * 5000 + b"}", 400),
     (CHAT, b'{"a":' * 100_000, 400),
     (CHAT, b"[" * 1_000_000, 400),
@@ -57,6 +60,18 @@ ODD: list[tuple[str, dict[str, Any], int]] = [
     (TEXT, text("x", stop=5), 400),
     (TEXT, text("x", logit_bias={"99999999": 5}), 400),
     (TEXT, text("x", xtc_probability=1, xtc_threshold=0.9), 400),
+    (TEXT, text("x", n=9), 400),
+    (TEXT, text("x", logprobs=3), 400),
+    (TEXT, text("x", adapter="style"), 400),
+    (TEXT, text("x", guided_regex=""), 400),
+    (TEXT, text("x", response_format={"type": "json_schema"}), 400),
+    (TEXT, text("x", guided_regex="(((("), 200),
+    (TEXT, text("x", guided_grammar="root ::= nowhere"), 200),
+    (CHAT, chat("x", guided_grammar="\x00\x01"), 200),
+    (CHAT, chat("x", structured_outputs={"type": "nonsense"}), 200),
+    (CHAT, chat("x", structured_outputs={"$ref": "#/nowhere"}), 200),
+    (TEXT, text("x", logit_bias={"5": 1e6, "6": -1e6}, temperature=5.0), 200),
+    (TEXT, text("x", repetition_penalty=1000, presence_penalty=1000, frequency_penalty=-1000), 200),
     (TEXT, text("x", top_k=10**6, temperature=1.0), 200),
     (TEXT, text("x", top_k=49152, temperature=1.0), 200),
     (TEXT, text("x", temperature=5.0, min_p=1.0, top_p=1e-300), 200),
@@ -87,7 +102,9 @@ def every_request() -> list[tuple[str, bytes, int]]:
     refused = [(CHAT, dict(body), 400) for body, _ in POISON]
     unserved = [(CHAT, chat("x", **{field: value}), 400) for field, value in UNSERVED]
     harmless = [(CHAT, chat("x") | fields | SHORT, 200) for fields in HARMLESS]
-    documents = [*refused, *unserved, *harmless, *ODD]
+    served = [(CHAT, chat("x") | fields, 200) for fields in SERVED]
+    served += [(TEXT, text("x") | fields, 200) for fields in SERVED]
+    documents = [*refused, *unserved, *harmless, *served, *ODD]
     return RAW + [(path, json.dumps(body).encode(), status) for path, body, status in documents]
 
 

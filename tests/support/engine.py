@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from actors.generation.actor import rows_of
 from actors.generation.engine import Engine
 from actors.generation.events import Outgoing
 from actors.generation.loading import load
-from actors.generation.messages import Failure, Sampling, StepEvents, Submit
+from actors.generation.messages import Failure, Sampling, Score, StepEvents, Submit
 from actors.generation.policy import PrefillRate
-from actors.generation.row import Row
+from actors.generation.row import Matcher, Row
 from actors.ids import EntryId, IngressId, RequestId
 
 PATIENCE_S = 60.0
@@ -44,6 +45,7 @@ class Outcome:
     finish: str | None = None
     failure: Failure | None = None
     cached: int | None = None
+    scores: list[Score] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class Rig:
             for delta in events.deltas:
                 outcome = self._outcomes[delta.request_id]
                 outcome.tokens += delta.tokens
+                outcome.scores += delta.scores
                 outcome.finish = delta.finish or outcome.finish
                 outcome.failure = delta.failure or outcome.failure
                 outcome.cached = outcome.cached if delta.cached_tokens is None else delta.cached_tokens
@@ -115,13 +118,56 @@ class Rig:
         sampling: Sampling | None = None,
         entry: StoredPrefix | None = None,
         length: int = 0,
+        top_logprobs: int | None = None,
+        matcher: Matcher | None = None,
     ) -> Outcome:
-        name = RequestId(f"row-{next(self._numbers)}")
-        request = Submit(name, IngressId("test"), b"", max_tokens, sampling or Sampling())
-        row = Row(request, list(prompt), entry.entry if entry else None, length)
-        outcome = self._outcomes[name] = Outcome(row)
-        self.engine.inbox.put_row(row)
+        [outcome] = self.prepare(prompt, max_tokens, sampling, entry, length, top_logprobs, choices=1)
+        outcome.row.matcher = matcher
+        self.engine.inbox.put_row(outcome.row)
         return outcome
+
+    def submit_choices(
+        self,
+        prompt: Sequence[int],
+        choices: int,
+        max_tokens: int | None = 24,
+        sampling: Sampling | None = None,
+        entry: StoredPrefix | None = None,
+        length: int = 0,
+        top_logprobs: int | None = None,
+    ) -> list[Outcome]:
+        """Several answers to one prompt, as one request asks for them."""
+        outcomes = self.prepare(prompt, max_tokens, sampling, entry, length, top_logprobs, choices)
+        for outcome in outcomes:
+            self.engine.inbox.put_row(outcome.row)
+        return outcomes
+
+    def prepare(
+        self,
+        prompt: Sequence[int],
+        max_tokens: int | None,
+        sampling: Sampling | None,
+        entry: StoredPrefix | None,
+        length: int,
+        top_logprobs: int | None,
+        choices: int,
+    ) -> list[Outcome]:
+        name = RequestId(f"row-{next(self._numbers)}")
+        request = Submit(
+            name,
+            IngressId("test"),
+            b"",
+            max_tokens,
+            sampling or Sampling(),
+            top_logprobs=top_logprobs,
+            choices=choices,
+        )
+        outcomes = []
+        for row in rows_of(request, list(prompt)):
+            row.entry, row.entry_length = entry.entry if entry else None, length
+            outcome = self._outcomes[row.request.request_id] = Outcome(row)
+            outcomes.append(outcome)
+        return outcomes
 
     def wait(self, *outcomes: Outcome) -> None:
         """Until the rows have ended."""

@@ -1,4 +1,4 @@
-"""Requests that no server should accept, the fields that wait for a later version, and fields that ask for nothing."""
+"""Requests that no server should accept, and fields that wait for a later version, are served, or ask for nothing."""
 
 from typing import Any
 
@@ -8,6 +8,18 @@ HUGE = 10**300
 NESTED: dict[str, object] = {}
 for _ in range(300):
     NESTED = {"deep": NESTED}
+TOOL: dict[str, Any] = {"type": "function", "function": {"name": "f", "parameters": {}}}
+
+
+def schema_format(schema: object, **more: object) -> dict[str, object]:
+    """The `response_format` that asks for a JSON schema."""
+    return {"type": "json_schema", "json_schema": {"name": "s", "schema": schema, **more}}
+
+
+def function(**fields: object) -> list[dict[str, object]]:
+    """A list of one tool whose function has these fields."""
+    return [{"type": "function", "function": fields}]
+
 
 POISON: list[tuple[dict[str, object], str]] = [
     ({}, "messages required"),
@@ -94,27 +106,150 @@ POISON: list[tuple[dict[str, object], str]] = [
     (chat(tools=[{"type": "function"}]), "tools[0].function must have a name"),
     (chat(tool_choice="sometimes"), "tool_choice must be"),
     (chat(tool_choice={"type": "function"}), "tool_choice must name a function"),
+    (chat(tools=function(name="")), "tools[0].function must have a name"),
+    (chat(tools=function(name=5)), "tools[0].function must have a name"),
+    (chat(tools=[TOOL, {"type": "function", "function": []}]), "tools[1].function must have a name"),
+    (chat(tools=[{"type": "web_search"}]), "tools[0] must be an object of type 'function'"),
+    (chat(tools=function(name="f", parameters=[1])), "tools[0].function.parameters must be an object"),
+    (chat(tools=function(name="f", parameters="{}")), "tools[0].function.parameters must be an object"),
+    (chat(tools=function(name="f", description=5)), "tools[0].function.description must be a string"),
+    (
+        chat(tools=function(name="f", parameters=NESTED)),
+        "tools[0].function.parameters must not be nested deeper than 200 levels",
+    ),
+    (chat(tools=[TOOL] * 1025), "tools must have at most 1024 entries"),
+    (chat(tool_choice="required"), "tool_choice asks for a tool, but tools has none"),
+    (chat(tools=[], tool_choice="required"), "tool_choice asks for a tool, but tools has none"),
+    (
+        chat(tools=[TOOL], tool_choice={"type": "function", "function": {"name": "g"}}),
+        "tool_choice asks for a tool named 'g', but tools has none",
+    ),
+    (
+        chat(tool_choice={"type": "function", "function": {"name": "f"}}),
+        "tool_choice asks for a tool named 'f', but tools has none",
+    ),
+    (chat(tools=[TOOL], tool_choice={"type": "custom", "custom": {"name": "f"}}), "tool_choice must name a function"),
+    (chat(tools=[TOOL], tool_choice=["f"]), "tool_choice must be 'none', 'auto', 'required' or an object"),
+    (chat(tools=[TOOL], tool_choice=True), "tool_choice must be 'none', 'auto', 'required' or an object"),
+    (chat(parallel_tool_calls="no"), "parallel_tool_calls must be of type bool"),
+    (chat(parallel_tool_calls=0), "parallel_tool_calls must be of type bool"),
+    (chat(n=9), "n must be at most 8"),
+    (chat(n=-1), "n must be at least 1"),
+    (chat(n="2"), "n must be of type int"),
+    (chat(n=True), "n must be of type int"),
+    (chat(n=1.5), "n must be of type int"),
+    (chat(n=HUGE), "n must be at most 8"),
+    (chat(logprobs="true"), "logprobs must be of type bool"),
+    (chat(top_logprobs=True), "top_logprobs must be of type int"),
+    (chat(top_logprobs="3"), "top_logprobs must be of type int"),
+    (chat(top_logprobs=[3]), "top_logprobs must be of type int"),
+    (chat(logprobs=False, top_logprobs=12), "top_logprobs must be at most 11"),
+    (chat(logit_bias="5"), "logit_bias must be a dict of int to float"),
+    (chat(logit_bias={"1.5": 1}), "logit_bias must be a dict of int to float"),
+    (chat(logit_bias={"-1": 1}), "logit_bias must be a dict of int to float"),
+    (chat(logit_bias={"": 1}), "logit_bias must be a dict of int to float"),
+    (chat(logit_bias={"٣": 1}), "logit_bias must be a dict of int to float"),
+    (chat(logit_bias={"5": None}), "logit_bias must be a dict of int to float"),
+    (chat(logit_bias={"5": [1]}), "logit_bias must be a dict of int to float"),
+    (chat(logit_bias={"5": HUGE}), "logit_bias values must be within 1e+06"),
+    (chat(logit_bias={"5": -1000001}), "logit_bias values must be within 1e+06"),
+    (chat(logit_bias=dict.fromkeys(map(str, range(4097)), 1)), "logit_bias must have at most 4096 entries"),
+    (chat(logit_bias={"9999999": 1}), "logit_bias names token 9999999, which is not in the model's vocabulary"),
+    (chat(repetition_penalty="x"), "repetition_penalty must be of type float"),
+    (chat(repetition_penalty=1001), "repetition_penalty must be at most 1000"),
+    (chat(presence_penalty=-1001), "presence_penalty must be at least -1000"),
+    (chat(frequency_penalty=[0]), "frequency_penalty must be of type float"),
+    (chat(frequency_context_size=1.5), "frequency_context_size must be of type int"),
+    (chat(presence_context_size=2**31), "presence_context_size must be at most 2147483647"),
+    (chat(xtc_probability=1.1), "xtc_probability must be at most 1"),
+    (chat(xtc_probability=-0.1), "xtc_probability must be at least 0"),
+    (chat(xtc_threshold="x"), "xtc_threshold must be of type float"),
+    (chat(hlg=[]), "hlg must be an object"),
+    (chat(hlg={"enabled": 1}), "hlg.enabled must be of type bool"),
+    (chat(hlg={"toe": "x"}), "hlg.toe must be of type float"),
+    (chat(hlg={"pivot_offset": -1}), "hlg.pivot_offset must be at least 0"),
+    (chat(response_format=[]), "response_format must be an object"),
+    (chat(response_format={}), "response_format.type must be one of 'text', 'json_object', 'json_schema'"),
+    (chat(response_format={"type": ["json_object"]}), "response_format.type must be one of"),
+    (chat(response_format={"type": "json_schema"}), "response_format.json_schema must be an object"),
+    (chat(response_format=schema_format(None)), "response_format.json_schema.schema must be an object"),
+    (chat(response_format=schema_format([])), "response_format.json_schema.schema must be an object"),
+    (chat(response_format=schema_format({}, strict="yes")), "response_format.json_schema.strict must be of type bool"),
+    (
+        chat(response_format=schema_format({}, any_whitespace=1)),
+        "response_format.json_schema.any_whitespace must be of type bool",
+    ),
+    (chat(response_format=schema_format({}, name=5)), "response_format.json_schema.name must be a string"),
+    (
+        chat(response_format=schema_format({"description": "x" * 300_000})),
+        "response_format.json_schema.schema must be at most 262144 bytes",
+    ),
+    (
+        chat(response_format=schema_format(NESTED)),
+        "response_format.json_schema.schema must not be nested deeper than 200 levels",
+    ),
+    (chat(structured_outputs=NESTED), "structured_outputs must not be nested deeper than 200 levels"),
+    (chat(structured_outputs=[]), "structured_outputs must be an object"),
+    (chat(structured_outputs={"json": "{"}), "structured_outputs.json must be a JSON schema"),
+    (chat(structured_outputs={"json": "[" * 100_000}), "structured_outputs.json must be a JSON schema"),
+    (chat(structured_outputs={"json": 5}), "structured_outputs.json must be an object"),
+    (chat(structured_outputs={"regex": 5}), "structured_outputs.regex must be a string"),
+    (chat(structured_outputs={"choice": "yes"}), "structured_outputs.choice must be an array"),
+    (chat(guided_regex=""), "guided_regex must not be empty"),
+    (chat(guided_regex=5), "guided_regex must be a string"),
+    (chat(guided_regex="a" * 300_000), "guided_regex must be at most 262144 bytes"),
+    (chat(guided_grammar=" \n"), "guided_grammar must not be empty"),
+    (chat(guided_grammar={"root": "x"}), "guided_grammar must be a string"),
+    (chat(guided_choice="yes"), "guided_choice must be an array"),
+    (chat(guided_choice=["yes", None]), "guided_choice must be an array of strings"),
+    (chat(guided_choice=["x" * 300_000]), "guided_choice must be at most 262144 bytes"),
+    (chat(reasoning_effort=""), "reasoning_effort must be one of 'none'"),
+    (chat(chat_template_kwargs={"tools": []}), "chat_template_kwargs.tools cannot be set by a request"),
+    ({"messages": [{"role": "user", "content": "x", "tool_calls": []}]}, "messages[0].tool_calls belongs to assistant"),
+    (
+        {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]},
+        "messages[0].tool_calls[0].function.arguments must be a JSON object",
+    ),
+    (
+        {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}]},
+        "messages[0].tool_calls[0].function.arguments must be a JSON object",
+    ),
+    (
+        {"messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}]},
+        "messages[0].tool_calls[0].function.name must be a non-empty string",
+    ),
+    ({"messages": [{"role": "assistant", "tool_calls": [5]}]}, "messages[0].tool_calls[0].function must be an object"),
+    ({"messages": [{"role": "assistant", "tool_calls": {}}]}, "messages[0].tool_calls must be an array"),
+    ({"messages": [{"role": "tool", "tool_call_id": 5, "content": "x"}]}, "messages[0].tool_call_id must be a string"),
+    ({"messages": [{"role": "assistant", "reasoning": 5}]}, "messages[0].reasoning must be a string"),
 ]
 
-TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
-UNSERVED: list[tuple[str, object]] = [
-    ("tools", [TOOL]),
-    ("response_format", {"type": "json_object"}),
-    ("response_format", {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}),
-    ("guided_grammar", 'root ::= "x"'),
-    ("guided_regex", "[a-z]*"),
-    ("guided_choice", ["yes", "no"]),
-    ("structured_outputs", {}),
-    ("logprobs", True),
-    ("top_logprobs", 3),
-    ("adapter", "style"),
-    ("hlg", {"enabled": True}),
-    ("logit_bias", {"42": -5}),
-    ("repetition_penalty", 1.1),
-    ("presence_penalty", 0.5),
-    ("frequency_penalty", -0.5),
-    ("xtc_probability", 0.5),
-    ("n", 2),
+# Fields of which this server has nothing to give: refused by name on both routes.
+UNSERVED: list[tuple[str, object]] = [("adapter", "style"), ("adapter", "")]
+
+# Fields that ask for something this server has, as they reach it on both routes.
+SERVED: list[dict[str, Any]] = [
+    {"tools": [TOOL]},
+    {"tools": [TOOL], "parallel_tool_calls": False},
+    {"response_format": {"type": "json_object"}},
+    {"response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}},
+    {"guided_grammar": 'root ::= "x"'},
+    {"guided_regex": "[a-z]*"},
+    {"guided_choice": ["yes", "no"]},
+    {"structured_outputs": {}},
+    {"logprobs": True},
+    {"top_logprobs": 3},
+    {"top_logprobs": 11, "logprobs": False},
+    {"hlg": {"enabled": True}},
+    {"logit_bias": {"42": -5}},
+    {"logit_bias": {"0": 1e6, "1": -1e6}},
+    {"repetition_penalty": 1.1},
+    {"presence_penalty": 0.5},
+    {"frequency_penalty": -0.5},
+    {"xtc_probability": 0.5},
+    {"xtc_probability": 1, "xtc_threshold": 0.5},
+    {"n": 2},
+    {"n": 8},
 ]
 
 EVERY_FIELD = (
@@ -123,14 +258,16 @@ EVERY_FIELD = (
     *("presence_penalty", "presence_context_size", "frequency_penalty", "frequency_context_size", "logprobs"),
     *("top_logprobs", "tools", "tool_choice", "chat_template_kwargs", "reasoning_effort", "hlg", "response_format"),
     *("guided_grammar", "guided_regex", "guided_choice", "structured_outputs", "adapter", "session_id"),
-    *("prompt_cache_key", "stream_options"),
+    *("prompt_cache_key", "stream_options", "parallel_tool_calls"),
 )
 HARMLESS: list[dict[str, Any]] = [
     {"tools": []},
     {"tools": [TOOL], "tool_choice": "none"},
     {"tool_choice": "auto"},
-    {"tool_choice": {"type": "function", "function": {"name": "f"}}},
+    {"tools": [TOOL], "tool_choice": "auto"},
+    {"tools": None, "tool_choice": "none", "parallel_tool_calls": True},
     {"response_format": {"type": "text"}},
+    {"guided_choice": []},
     {"logprobs": False, "top_logprobs": -1},
     {"top_logprobs": 0},
     {"adapter": "none"},
@@ -143,6 +280,12 @@ HARMLESS: list[dict[str, Any]] = [
     {"n": 1},
     {"n": 1.0, "max_tokens": 5.0},
     {"stream_options": "whatever"},
+    {"stream_options": {}},
+    {"stream_options": {"include_usage": True}},
+    {"stream_options": {"include_usage": False, "include_obfuscation": False}},
+    {"metadata": {"a": "b"}, "store": True, "service_tier": "auto", "safety_identifier": "x", "verbosity": "low"},
+    {"modalities": ["text"], "prediction": None, "web_search_options": {}, "functions": [], "function_call": "auto"},
+    {"best_of": 9, "echo": True, "suffix": "x"},
     {"never_heard_of": NESTED},
     {"model": "another", "user": 5},
     dict.fromkeys(EVERY_FIELD),

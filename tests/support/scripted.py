@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 from tokenizers import AddedToken
@@ -50,9 +51,10 @@ def checkpoint(
         added: further tokens of their own, which are text.
         ends: those of them that end an answer, beside the end token.
     """
-    tokenizer = checkpoints.byte_tokenizer()
-    tokenizer.add_tokens([AddedToken(word, special=True, normalized=False) for word in (PLAY, GO, *special)])
-    tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in added])
+    tokenizer: Any = checkpoints.byte_tokenizer()
+    words = dict.fromkeys((PLAY, GO, *special), True) | dict.fromkeys(added, False)
+    for word, is_special in words.items():
+        tokenizer.add_tokens(AddedToken(word, special=is_special, normalized=False))
     tokenizer.chat_template = template
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(str(folder))
@@ -74,7 +76,7 @@ def checkpoint(
     return folder
 
 
-_MODEL = '''"""Repeats what stands between two tokens of its prompt, then ends. Its only layer caches the tokens themselves."""
+_MODEL = '''"""Repeats what stands between two tokens of its prompt, then ends. Its only cache holds the tokens."""
 
 from dataclasses import dataclass
 

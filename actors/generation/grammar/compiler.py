@@ -1,4 +1,4 @@
-"""Compiled grammars of one model: each constraint is tried out by a child first, then compiled here and kept.
+"""Compiled grammars of one model: a constraint is tried out by a child first, unless it is modest, then compiled here.
 
 What the child has shown to be quick and shallow is compiled again in this process, in a thread: that takes as long as
 it took there (25 ms for a small schema; the GIL is released), while handing it over as text would take longer for
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from actors.generation.grammar.child import COMPILE_STACK, plain
 from actors.generation.grammar.constraint import Constraint
+from actors.generation.grammar.modest import modest
 from actors.generation.grammar.prover import Bounds, ChildLost, Prover
 from actors.generation.grammar.recipe import build
 from actors.generation.grammar.stack import on_stack
@@ -130,6 +131,9 @@ class GrammarHouse:
         return self._prover.starts
 
     async def _compile(self, key: Constraint) -> Compiled | Refused:
+        if modest(key):
+            self.compiled += 1
+            return self._keep(key, await self._build(key), float("inf"))
         async with self._turn:
             self.compiled += 1
             forever = float("inf")
@@ -149,8 +153,8 @@ class GrammarHouse:
     async def _build(self, key: Constraint) -> Compiled | Refused:
         try:
             grammar = await asyncio.wrap_future(on_stack(STACK, lambda: build(self._compiler, key)))
-        except Exception as error:  # see child.try_out; the child found nothing, so this is out of the ordinary
-            log.exception("a %s constraint fails here and not in the child", key.kind)
+        except Exception as error:  # third-party code fails in many ways, all of them the grammar's fault
+            log.info("a %s constraint of %d characters fails: %s", key.kind, len(key.source), error)
             return Refused(f"the {_noun(key)} is refused: {plain(error)}")
         return Compiled(grammar, self.tokens, None, grammar.memory_size_bytes)
 

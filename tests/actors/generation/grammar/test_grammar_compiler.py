@@ -180,8 +180,14 @@ async def test_a_child_that_died_is_replaced_and_nobody_notices(starter_tokens: 
             process for process in psutil.Process().children() if "grammar.child" in " ".join(process.cmdline())
         ]
         child.kill()
-        assert isinstance(await grammars.compile(PERSON), Compiled)
+        assert isinstance(await grammars.compile(Constraint("regex", "[a-z]+")), Compiled)
         assert grammars.children == 2
+
+
+async def test_a_modest_constraint_needs_no_child(starter_tokens: Tokens) -> None:
+    async with house(starter_tokens) as grammars:
+        assert isinstance(await grammars.compile(PERSON), Compiled)
+        assert (grammars.children, grammars.compiled) == (0, 1)
 
 
 async def test_the_child_ends_with_its_house(starter_tokens: Tokens) -> None:

@@ -10,7 +10,6 @@ import pytest
 from actors.generation.grammar.prover import Bounds, Prover
 from actors.generation.grammar.tokens import Tokens
 
-
 FORKS: list[int] = []
 NOTED = ctypes.CFUNCTYPE(None)(lambda: FORKS.append(1))
 """Kept for ever, as the registration is."""

@@ -1,0 +1,41 @@
+"""Chat templates of the route tests, in the manner of real families."""
+
+from __future__ import annotations
+
+_TURNS = (
+    "{% if tools %}[tools]{{ tools | tojson }}[/tools]{% endif %}"
+    "{% for message in messages %}<|start|>{{ message.role }}:"
+    "{% if message.reasoning_content is defined %}({{ message.reasoning_content }}){% endif %}"
+    "{{ message.content }}"
+    "{% for call in message.tool_calls or [] %}"
+    "<tool_call>{{ call.function.name }}"
+    "{% for key, value in call.function.arguments.items() %} {{ key }}={{ value }}{% endfor %}</tool_call>"
+    "{% endfor %}<|end|>{% endfor %}"
+)
+TOOLS = _TURNS + "<|start|>assistant:"
+"""Of a model that calls tools in the manner of Hermes and does not think."""
+
+THINK = (
+    _TURNS + "<|start|>assistant:{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n"
+    "{% endif %}"
+)
+"""As `TOOLS`, of a model that opens its thinking by itself."""
+
+OPENED = (
+    _TURNS + "<|start|>assistant:{% if enable_thinking is defined and not enable_thinking %}<think></think>"
+    "{% else %}<think>\n{% endif %}"
+)
+"""As `THINK`, but the prompt opens the block."""
+
+EFFORT = (
+    "{% for message in messages %}<|start|>{{ message.content }}{% endfor %}"
+    "[effort={{ reasoning_effort | default('unset') }} thinking={{ enable_thinking | default('unset') }}]</think>"
+)
+"""Shows what it is given."""
+
+HARMONY = (
+    "{% for message in messages %}<|start|>{{ message.role }}<|message|>{{ message.content }}<|end|>{% endfor %}"
+    "<|start|>assistant{# <|channel|> #}"
+)
+"""Of gpt-oss."""
+HARMONY_TOKENS = ("<|channel|>", "<|message|>", "<|constrain|>", "<|return|>", "<|call|>")

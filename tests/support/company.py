@@ -1,0 +1,108 @@
+"""The whole company in this process, without Ray: the real actors on one event loop, a socket in front.
+
+It starts in a fraction of a second, so that each of many models can have a server of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+
+from actors.generation.actor import GenerationScheduler
+from actors.gpu_lease.actor import GpuLease
+from actors.ingress.actor import Ingress
+from actors.models.resolve import prepare
+from actors.prompt_cache.actor import PromptCacheManager
+from actors.settings import Settings, parse
+from tests.support.server import free_port
+
+PATIENCE_S = 60.0
+
+
+class Handle:
+    """An actor of this process, called as one of Ray's is."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def __getattr__(self, name: str) -> Method:
+        return Method(getattr(self._actor, name))
+
+
+class Method:
+    """What `handle.name` is."""
+
+    def __init__(self, call: Any) -> None:
+        self.remote = call
+
+
+class Company:
+    """A running one."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    def client(self) -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=PATIENCE_S)
+
+    def async_client(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=PATIENCE_S)
+
+
+@contextmanager
+def run_company(args: Mapping[str, Any]) -> Iterator[Company]:
+    """The actors for a configuration's `args`, on a free port."""
+    port = free_port()
+    settings = parse({**args, "server": {"port": port}})
+    up: Future[asyncio.Event] = Future()
+    thread = threading.Thread(target=lambda: asyncio.run(_live(settings, up)), name="company")
+    thread.start()
+    stop = up.result(PATIENCE_S)
+    try:
+        yield Company(port)
+    finally:
+        stop.set()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive(), "the company did not end"
+
+
+class _Bell(asyncio.Event):
+    """An event that any thread may set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._home = asyncio.get_running_loop()
+
+    def set(self) -> None:
+        self._home.call_soon_threadsafe(super().set)
+
+
+async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
+    """Start everybody, in the order of actors/app.py; end them when told to."""
+    bell = _Bell()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            lease = Handle(GpuLease(settings.gpu_lease, Path(folder) / "lease.json"))
+            manager = PromptCacheManager(settings.prompt_cache)
+            card = prepare(settings.model, progress=False, trust_model_code=settings.generation.trust_model_code)
+            scheduler = GenerationScheduler(settings, card, Handle(manager), lambda: lease, "127.0.0.1")
+            await scheduler.start()
+            ingress = Ingress(settings, card, Handle(scheduler), Handle(manager), lambda: lease, "company")
+            await ingress.start()
+            up.set_result(bell)
+            await bell.wait()
+            await ingress.stop()
+            await scheduler.close()
+            manager.close()
+    except BaseException as error:
+        if not up.done():
+            up.set_exception(error)
+        raise
