@@ -100,7 +100,7 @@ def chat_prompt(context: AppContext, chat: ChatCompletion, words: str | None) ->
         splitter=lambda: output.splitter(opened, toolbox),
         markers=output.markers(bool(toolbox.tools)),
         thinks=rendered.thinks,
-        constraint=_constraint(context, chat, opened),
+        constraint=_constraint(context, chat, opened, rendered.thinks),
         instruction=_instruction(chat),
     )
 
@@ -113,11 +113,15 @@ def _instruction(chat: ChatCompletion) -> str | None:
     return None if wanted is None else instruction(wanted)
 
 
-def _constraint(context: AppContext, chat: ChatCompletion, opened: bool) -> Constraint | None:
-    constraint = enforced(chat.toolbox, chat.generation.constraint, context.calls_frame)
-    if constraint is None or not opened:
+def _constraint(context: AppContext, chat: ChatCompletion, opened: bool, thinks: bool) -> Constraint | None:
+    family = context.output.reasoning
+    constraint = enforced(chat.toolbox, chat.generation.constraint, context.calls_frame, channels=family.calls)
+    if constraint is None or family.calls or not family.start:
+        # A family that marks every part of its answer has its thinking within the constraint.
         return constraint
-    return replace(constraint, after=context.output.reasoning.end)
+    if opened:
+        return replace(constraint, after=family.end)
+    return replace(constraint, after=family.end, opens=family.start) if thinks else constraint
 
 
 def instructed(messages: Sequence[Message], words: str) -> tuple[Message, ...]:

@@ -5,7 +5,7 @@ They are structural tags: a frame of literal markup around each function's argum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -99,27 +99,33 @@ def frame_of(format_name: str, template: str, tokens: frozenset[str]) -> Frame |
     return FRAMES.get(format_name)
 
 
-def enforced(toolbox: Toolbox, constraint: Constraint | None, frame: Frame | None) -> Constraint | None:
+def enforced(
+    toolbox: Toolbox, constraint: Constraint | None, frame: Frame | None, channels: bool = False
+) -> Constraint | None:
     """The constraint of an answer that may, or must, be a call.
 
     Args:
         toolbox: what may be called. A choice of `required` leaves nothing but calls.
         constraint: on the content of an answer that is no call.
         frame: how calls are written.
+        channels: whether every part of an answer is a message on a channel, as in harmony; the constraint then spells
+            the headers, and leaves room for thinking before the answer.
 
     Raises:
         InvalidRequest: a call is required and this model's calls cannot be enforced, or the tools are too large for it.
     """
     if not toolbox.tools or (toolbox.choice == "auto" and constraint is None):
-        return constraint
+        return _structural(_channelled([_final(constraint)])) if constraint and channels else constraint
     if frame is None:
         if toolbox.choice == "auto":
             return constraint
         raise InvalidRequest("tool_choice must be 'auto' or 'none': calls of this model's format cannot be enforced")
     calls = _calls(toolbox, frame)
     if toolbox.choice == "required":
-        return _structural(calls)
+        return _structural(_channelled([calls]) if channels else calls)
     assert constraint is not None
+    if channels:
+        return _structural(_channelled([_final(constraint), calls]))
     return replace(_structural({"type": "or", "elements": [_content(constraint), calls]}), after=constraint.after)
 
 
@@ -128,6 +134,23 @@ def _structural(format: object) -> Constraint:
     if len(source) > MOST_CHARACTERS:
         raise InvalidRequest(f"tools must have at most {MOST_CHARACTERS} characters where their calls are enforced")
     return Constraint("structural", source)
+
+
+def _channelled(answers: Sequence[object]) -> dict[str, object]:
+    """Thinking, or none, then one of the answers."""
+    thinking = {
+        "type": "tag",
+        "begin": "<|channel|>analysis<|message|>",
+        "content": {"type": "any_text", "excludes": ["<|end|>"]},
+        "end": "<|end|><|start|>assistant",
+    }
+    answer = {"type": "or", "elements": list(answers)} if len(answers) > 1 else answers[0]
+    return {"type": "sequence", "elements": [{"type": "optional", "content": thinking}, answer]}
+
+
+def _final(constraint: Constraint) -> dict[str, object]:
+    header = {"type": "const_string", "value": "<|channel|>final<|message|>"}
+    return {"type": "sequence", "elements": [header, _content(constraint)]}
 
 
 def _calls(toolbox: Toolbox, frame: Frame) -> dict[str, object]:

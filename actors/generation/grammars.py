@@ -39,6 +39,8 @@ MARKERS = (
     "<|tool_call_begin|>",
     "<|tool_call_argument_begin|>",
     "<|tool_call_end|>",
+    "<|start|>",
+    "<|end|>",
     "<|channel|>",
     "<|constrain|>",
     "<|message|>",

@@ -236,3 +236,37 @@ def test_templates_and_tokens_tell_dialects_apart(
     name: str, template: str, tokens: tuple[str, ...], frame: str | None
 ) -> None:
     assert frame_of(name, template, frozenset(tokens)) == (None if frame is None else FRAMES[frame])
+
+
+# Harmony: every part of an answer is a message on a channel.
+
+THOUGHT = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
+FINAL = "<|channel|>final<|message|>"
+NUMBER = Constraint("regex", "[0-9]")
+
+
+def test_on_channels_a_form_binds_the_final_message_with_or_without_thinking(
+    compiler: xgrammar.GrammarCompiler,
+) -> None:
+    constraint = enforced(Toolbox(), NUMBER, None, channels=True)
+    for text in (f"{FINAL}7", f"{THOUGHT}{FINAL}7"):
+        assert accepts(compiler, constraint, text)
+    for text in ("7", f"{FINAL}x", f"{THOUGHT}7", f"{THOUGHT}{THOUGHT}{FINAL}7"):
+        assert not accepts(compiler, constraint, text)
+
+
+def test_on_channels_a_required_call_may_be_thought_about(compiler: xgrammar.GrammarCompiler) -> None:
+    frame = FRAMES["harmony"]
+    call = text_of(frame)
+    required = enforced(box(WEATHER, tool_choice="required"), None, frame, channels=True)
+    assert accepts(compiler, required, call)
+    assert accepts(compiler, required, THOUGHT + call)
+    assert not accepts(compiler, required, f"{FINAL}7")
+    either = enforced(box(WEATHER), NUMBER, frame, channels=True)
+    for text in (call, THOUGHT + call, f"{THOUGHT}{FINAL}7"):
+        assert accepts(compiler, either, text)
+
+
+def test_on_channels_an_answer_without_a_form_is_free() -> None:
+    assert enforced(Toolbox(), None, None, channels=True) is None
+    assert enforced(box(WEATHER), None, FRAMES["harmony"], channels=True) is None

@@ -42,6 +42,8 @@ class Compiled:
     """The vocabulary it is for."""
     after: str | None
     """Text that the grammar begins after."""
+    opens: str | None
+    """Text that makes it begin after `after`, when the answer begins with it; None where it always does."""
     size: int
     """Bytes it holds."""
 
@@ -93,7 +95,7 @@ class GrammarHouse:
 
         Equal constraints that come together are compiled once. Cancelling abandons the waiting alone.
         """
-        key = dataclasses.replace(constraint, after=None)
+        key = dataclasses.replace(constraint, after=None, opens=None)
         outcome = self._find(key)
         if outcome is None:
             flight = self._flights.get(key)
@@ -104,7 +106,7 @@ class GrammarHouse:
                 flight.add_done_callback(lambda _: self._flights.pop(key))
             outcome = await asyncio.shield(flight)
         if isinstance(outcome, Compiled) and constraint.after is not None:
-            return dataclasses.replace(outcome, after=constraint.after)
+            return dataclasses.replace(outcome, after=constraint.after, opens=constraint.opens)
         return outcome
 
     async def warm(self) -> None:
@@ -156,7 +158,7 @@ class GrammarHouse:
         except Exception as error:  # third-party code fails in many ways, all of them the grammar's fault
             log.info("a %s constraint of %d characters fails: %s", key.kind, len(key.source), error)
             return Refused(f"the {_noun(key)} is refused: {plain(error)}")
-        return Compiled(grammar, self.tokens, None, grammar.memory_size_bytes)
+        return Compiled(grammar, self.tokens, None, None, grammar.memory_size_bytes)
 
     # What is kept.
 

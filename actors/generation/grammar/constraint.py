@@ -24,3 +24,6 @@ class Constraint:
     """`json_schema`: whether properties and items the schema does not name are forbidden."""
     after: str | None = None
     """Text that ends a thinking block, such as `</think>`; the constraint begins after it. None: at once."""
+    opens: str | None = None
+    """Text that opens such a block, such as `<think>`, if the prompt has not opened one: an answer that begins with it
+    is free until `after`, any other one is bound from its first token on. It counts only where it is a single token."""

@@ -27,7 +27,9 @@ class RowMatcher:
 
         self._tokens = compiled.tokens
         self._matcher: Any = GrammarMatcher(compiled.grammar)
-        self._thinking = Thinking(compiled.tokens, compiled.after) if compiled.after else None
+        self._after = compiled.after
+        self._opener = compiled.tokens.single(compiled.opens) if compiled.opens and compiled.after else None
+        self._thinking = Thinking(compiled.tokens, compiled.after) if compiled.after and not compiled.opens else None
         self._next = np.zeros((1, compiled.tokens.words), dtype=np.int32)
         # xgrammar writes into what torch and numpy both see; nothing is allocated in a step.
         self._shared = torch.from_numpy(self._next)
@@ -40,6 +42,10 @@ class RowMatcher:
 
     def accept(self, token: int) -> bool:
         """Take the token that was sampled. False when the row cannot go on, see `problem`."""
+        opener, self._opener = self._opener, None
+        if opener is not None and token == opener and self._after is not None:
+            self._thinking = Thinking(self._tokens, self._after)
+            return True
         if self._thinking is not None and not self._thinking.over:
             self._thinking.accept(token)
             return True
@@ -67,6 +73,8 @@ class RowMatcher:
             return
         self._look()
         row[:] = self._tokens.stop_mask if self._stuck else self._next[0]
+        if self._opener is not None:
+            row |= self._tokens.mask([self._opener])
 
     def _at_end(self) -> bool:
         self._look()

@@ -45,6 +45,13 @@ class Tokens:
         bits[list(tokens)] = 1
         return np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32).view(np.int32)
 
+    def single(self, text: str) -> int | None:
+        """The one token that is this text, special or not; None when it takes several."""
+        if text in self.special:
+            return self.special[text]
+        wanted = text.encode()
+        return next((token for token, piece in enumerate(self.texts) if piece == wanted), None)
+
     def _whitespace(self) -> list[int]:
         return [token for token, text in enumerate(self.texts) if text and not text.strip(WHITESPACE)]
 

@@ -111,7 +111,7 @@ def real(vocabulary: vocabularies.Tokens) -> Callable[[Constraint], RowMatcher]:
     compiler = GrammarCompiler(vocabulary.info, max_threads=1, cache_enabled=False)
 
     def make(constraint: Constraint) -> RowMatcher:
-        return RowMatcher(Compiled(build(compiler, constraint), vocabulary, constraint.after, 0))
+        return RowMatcher(Compiled(build(compiler, constraint), vocabulary, constraint.after, constraint.opens, 0))
 
     return make
 

@@ -27,6 +27,6 @@ def compiled(starter_tokens: Tokens) -> Callable[[Constraint], Compiled]:
     compiler = GrammarCompiler(starter_tokens.info, max_threads=1, cache_enabled=False)
 
     def compile(constraint: Constraint) -> Compiled:
-        return Compiled(build(compiler, constraint), starter_tokens, constraint.after, 0)
+        return Compiled(build(compiler, constraint), starter_tokens, constraint.after, constraint.opens, 0)
 
     return compile

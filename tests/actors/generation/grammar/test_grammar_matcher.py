@@ -23,7 +23,9 @@ def byte_compiled(constraint: Constraint, vocabulary: int = 257) -> Compiled:
     from xgrammar import GrammarCompiler
 
     made = tokens.of(byte_tokenizer(), vocabulary, [256])
-    return Compiled(build(GrammarCompiler(made.info, max_threads=1), constraint), made, constraint.after, 0)
+    return Compiled(
+        build(GrammarCompiler(made.info, max_threads=1), constraint), made, constraint.after, constraint.opens, 0
+    )
 
 
 def allowed(matcher: RowMatcher, compiled: Compiled) -> set[int]:
@@ -183,7 +185,7 @@ def test_a_byte_that_no_token_holds_leaves_only_the_end() -> None:
 
     made = tokens.of(byte_tokenizer(), 200, [100])
     grammar = build(GrammarCompiler(made.info, max_threads=1), Constraint("choice", '["a€"]'))
-    compiled = Compiled(grammar, made, None, 0)
+    compiled = Compiled(grammar, made, None, None, 0)
     matcher = RowMatcher(compiled)
     assert matcher.accept(ord("a"))
     assert allowed(matcher, compiled) == {100}
@@ -231,12 +233,51 @@ def test_the_grammar_begins_after_a_closing_text_of_one_special_token() -> None:
     closing = tokenizer.convert_tokens_to_ids("</think>")
     made = tokens.of(tokenizer, 300, [256])
     grammar = build(GrammarCompiler(made.info, max_threads=1), Constraint("regex", "a+"))
-    compiled = Compiled(grammar, made, "</think>", 0)
+    compiled = Compiled(grammar, made, "</think>", None, 0)
     matcher = RowMatcher(compiled)
     assert closing in allowed(matcher, compiled) and 256 not in allowed(matcher, compiled)
     for token in (*b"b</thin", closing):
         assert matcher.accept(token)
     assert allowed(matcher, compiled) == {ord("a")}
+
+
+def thinking_compiled(constraint: Constraint) -> tuple[Compiled, int, int]:
+    """Over bytes, `<think>` and `</think>`; with the ids of the two."""
+    from xgrammar import GrammarCompiler
+
+    tokenizer = byte_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<think>", "</think>"]})  # type: ignore[dict-item]
+    made = tokens.of(tokenizer, 300, [256])
+    grammar = build(GrammarCompiler(made.info, max_threads=1), constraint)
+    ids = [int(token) for token in tokenizer.convert_tokens_to_ids(["<think>", "</think>"])]
+    return Compiled(grammar, made, constraint.after, constraint.opens, 0), ids[0], ids[1]
+
+
+OPTIONAL = Constraint("regex", "a+", after="</think>", opens="<think>")
+
+
+def test_a_model_that_opens_a_block_itself_thinks_freely_and_is_bound_after_it() -> None:
+    compiled, opening, closing = thinking_compiled(OPTIONAL)
+    matcher = RowMatcher(compiled)
+    assert allowed(matcher, compiled) == {ord("a"), opening}
+    assert matcher.accept(opening)
+    assert ord("z") in allowed(matcher, compiled)
+    for token in (*b"zzz", closing):
+        assert matcher.accept(token)
+    assert allowed(matcher, compiled) == {ord("a")}
+
+
+def test_a_model_that_opens_no_block_is_bound_at_once_and_cannot_open_one_later() -> None:
+    compiled, opening, _ = thinking_compiled(OPTIONAL)
+    matcher = RowMatcher(compiled)
+    assert matcher.accept(ord("a"))
+    assert allowed(matcher, compiled) == {ord("a"), 256}
+    assert not matcher.accept(opening)
+
+
+def test_an_opening_text_of_several_tokens_does_not_count() -> None:
+    compiled = byte_compiled(Constraint("regex", "a+", after="</think>", opens="<think>"))
+    assert allowed(RowMatcher(compiled), compiled) == {ord("a")}
 
 
 def test_no_token_runs_across_the_closing_text(compiled: Compile) -> None:

@@ -1,0 +1,50 @@
+"""Calls by client libraries that cannot live beside the server's: `foreign_clients.py URL LIBRARY` prints what came.
+
+Runs in an environment of its own, where nothing of Troupe can be imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from typing import Any, Literal
+
+import openai
+import pydantic
+
+
+class Place(pydantic.BaseModel):
+    """A place on a map."""
+
+    kind: Literal["city", "river"]
+    size: int = pydantic.Field(ge=0, le=99)
+
+
+MESSAGES: Any = [{"role": "user", "content": "What is the capital of France?"}]
+
+
+def instructor(url: str) -> object:
+    """A validated object, by way of a call that the library requires."""
+    library: Any = importlib.import_module("instructor")
+    client = library.from_openai(openai.OpenAI(base_url=url, api_key="none"))
+    place = client.chat.completions.create(
+        model="any", messages=MESSAGES, response_model=Place, temperature=0, max_tokens=80, max_retries=0
+    )
+    return place.model_dump()
+
+
+def litellm(url: str) -> object:
+    """A whole answer and a streamed one."""
+    library: Any = importlib.import_module("litellm")
+    options: Any = {"model": "openai/any", "api_base": url, "api_key": "none", "temperature": 0}
+    whole = library.completion(messages=MESSAGES, **options)
+    pieces = [
+        chunk.choices[0].delta.content or "" for chunk in library.completion(messages=MESSAGES, stream=True, **options)
+    ]
+    return {"whole": whole.choices[0].message.content, "streamed": "".join(pieces), "tokens": whole.usage.total_tokens}
+
+
+if __name__ == "__main__":
+    calls = {"instructor": instructor, "litellm": litellm}
+    print(json.dumps(calls[sys.argv[2]](sys.argv[1])))
