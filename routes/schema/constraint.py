@@ -15,6 +15,9 @@ from routes.schema.fields import Body
 
 MOST_BYTES = 256 << 10
 """UTF-8 bytes of a schema, grammar, expression or list of choices; more is refused before it is compiled."""
+MOST_TOLD = 8192
+"""Characters of a source that a model is told when it cannot be enforced."""
+_JSON_ONLY = "Answer with valid JSON only, without any text before or after it."
 _TYPES = ("text", "json_object", "json_schema")
 _INNER = ("json", "regex", "choice", "grammar")
 
@@ -42,10 +45,15 @@ def read_constraint(body: Body) -> Constraint | None:
 
 
 def instruction(constraint: Constraint) -> str | None:
-    """What to tell the model when the constraint cannot be enforced; None for one that has no words."""
+    """What to tell the model when the constraint cannot be enforced; None for one that has no words.
+
+    A source too long to be told is left out: it would only push the conversation out of the context.
+    """
+    if len(constraint.source) > MOST_TOLD:
+        return _JSON_ONLY if constraint.kind == "json_schema" else None
     match constraint.kind:
         case "json":
-            return "Answer with valid JSON only, without any text before or after it."
+            return _JSON_ONLY
         case "json_schema":
             return (
                 "Answer with JSON only, without any text before or after it. "

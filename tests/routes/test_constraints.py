@@ -138,7 +138,9 @@ async def test_a_required_call_of_harmony_has_its_own_frame() -> None:
     server = build(tokenizer=byte_tokenizer(HARMONY, HARMONY_TOKENS))
     server.says("x")
     await post(server, tools=[CLOCK], tool_choice="required")
-    assert structural(server)["tags"][0]["begin"] == FRAMES["harmony"].begin.replace("NAME", "clock")
+    thinking, calls = structural(server)["elements"]
+    assert thinking["type"] == "optional"
+    assert calls["tags"][0]["begin"] == FRAMES["harmony"].begin.replace("NAME", "clock")
 
 
 async def test_a_required_call_that_cannot_be_enforced_for_this_family_is_refused() -> None:

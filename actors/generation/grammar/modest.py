@@ -17,9 +17,10 @@ MOST_NUMBER = 256
 MOST_PROPERTIES = 64
 _DEMANDING = frozenset(
     ["pattern", "patternProperties", "$ref", "$dynamicRef", "format", "not", "if", "unevaluatedProperties", "allOf"]
+    + ["minProperties", "maxProperties"]
 )
 """Keywords whose cost does not show in their size."""
-_BOUNDS = frozenset(["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"])
+_BOUNDS = frozenset(["minItems", "maxItems", "minLength", "maxLength"])
 
 
 def modest(constraint: Constraint) -> bool:

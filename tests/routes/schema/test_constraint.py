@@ -122,3 +122,10 @@ def test_an_instruction_carries_the_source() -> None:
         assert words is not None and words.endswith("\n" + constraint.source)
     assert "JSON" in (instruction(Constraint("json")) or "")
     assert instruction(Constraint("structural", "{}")) is None
+
+
+def test_a_source_too_long_to_be_told_is_left_out_of_the_instruction() -> None:
+    schema = json.dumps({"enum": ["x" * 9000]})
+    assert instruction(Constraint("json_schema", schema)) == instruction(Constraint("json"))
+    assert instruction(Constraint("choice", json.dumps(["x" * 9000]))) is None
+    assert "x" * 8000 in str(instruction(Constraint("regex", "x" * 8000)))

@@ -249,8 +249,8 @@ def thinking_compiled(constraint: Constraint) -> tuple[Compiled, int, int]:
     tokenizer.add_special_tokens({"additional_special_tokens": ["<think>", "</think>"]})  # type: ignore[dict-item]
     made = tokens.of(tokenizer, 300, [256])
     grammar = build(GrammarCompiler(made.info, max_threads=1), constraint)
-    ids = [int(token) for token in tokenizer.convert_tokens_to_ids(["<think>", "</think>"])]
-    return Compiled(grammar, made, constraint.after, constraint.opens, 0), ids[0], ids[1]
+    opening, closing = made.special["<think>"], made.special["</think>"]
+    return Compiled(grammar, made, constraint.after, constraint.opens, 0), opening, closing
 
 
 OPTIONAL = Constraint("regex", "a+", after="</think>", opens="<think>")

@@ -40,6 +40,8 @@ def nested(levels: int) -> dict[str, Any]:
         (nested(8), True),
         (nested(9), False),
         ({"enum": ["x" * 5000]}, False),
+        # 4 s to compile, in 750 characters.
+        ({"properties": {f"p{i}": {} for i in range(60)}, "minProperties": 60, "maxProperties": 256}, False),
     ],
 )
 def test_only_small_and_plain_schemas_are_modest(schema: dict[str, Any], expected: bool) -> None:
