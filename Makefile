@@ -42,7 +42,7 @@ ifeq ($(BACKEND),cpu)
 PRELOAD := $(if $(OPENBLAS),LD_PRELOAD=$(OPENBLAS))
 endif
 
-.PHONY: help setup setup-dev serve test lint format bench lock clean
+.PHONY: help setup setup-dev serve test lint format bench bench-contract lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -73,6 +73,10 @@ format: $(DEV_STAMP)
 bench: $(DEV_STAMP)
 	$(BLAS_HINT)
 	@env $(RAY_ENV) $(BIN)/python -m benchmarks $(ARGS)
+
+bench-contract: $(DEV_STAMP)
+	$(BLAS_HINT)
+	@env $(RAY_ENV) $(BIN)/python -m benchmarks.contract $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(CLIENTS) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

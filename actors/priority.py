@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
+import threading
 
 import psutil
 
@@ -10,6 +13,16 @@ log = logging.getLogger("troupe.priority")
 
 NICENESS = -10
 """Preferred over ordinary processes, well below what keeps a machine alive."""
+
+
+STEPPED_BACK = 10
+"""Niceness of a thread whose work can wait."""
+
+
+def step_back() -> None:
+    """Let the calling thread run behind everything else, where threads have priorities of their own (Linux)."""
+    if sys.platform.startswith("linux"):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), STEPPED_BACK)
 
 
 def claim() -> None:

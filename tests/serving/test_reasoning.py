@@ -78,8 +78,13 @@ def scenes(mind: Mind) -> dict[str, tuple[str, dict[str, Any]]]:
     """Name -> script and options."""
     prose, call = mind.form.write(PROSE, []), mind.form.write(PROSE, [CALL])
     bare = mind.form.write("", [CALL]).strip()
-    # A grammar begins directly behind the block.
-    tight = replace(mind, gap="")
+    harmony = mind.label == "harmony"
+    # A grammar begins directly behind the block; harmony's is part of it, and names the channel.
+    tight = mind if harmony else replace(mind, gap="")
+    answer = "<|channel|>final<|message|>" if harmony else ""
+    # Harmony's prompts never open a block; Gemma's opening is no token, so a constraint does not wait for the model's.
+    asked: Any = {} if harmony else OPENED
+    own: Any = OPENED if mind.label == "gemma4" else {}
     return {
         "own": (mind.think(THOUGHT, prose), {}),
         "opened": (mind.think(THOUGHT, prose), {"extra_body": OPENED}),
@@ -87,12 +92,13 @@ def scenes(mind: Mind) -> dict[str, tuple[str, dict[str, Any]]]:
         "endless": (mind.opening + THOUGHT, {}),
         "own call": (mind.think(THOUGHT, call), {"tools": TOOLS}),
         "opened call": (mind.think(THOUGHT, call), {"tools": TOOLS, "extra_body": OPENED}),
-        "formatted": (tight.think(THOUGHT, JSON), {"response_format": FORMATTED, "extra_body": OPENED}),
-        "chosen": (tight.think(THOUGHT, "maybe"), {"extra_body": {**OPENED, "guided_choice": ["yes", "no"]}}),
-        "required": (tight.think(THOUGHT, bare), {"tools": TOOLS, "tool_choice": "required", "extra_body": OPENED}),
+        "formatted": (tight.think(THOUGHT, answer + JSON), {"response_format": FORMATTED, "extra_body": asked}),
+        "own formatted": (tight.think(THOUGHT, answer + JSON), {"response_format": FORMATTED, "extra_body": own}),
+        "chosen": (tight.think(THOUGHT, answer + "maybe"), {"extra_body": {**asked, "guided_choice": ["yes", "no"]}}),
+        "required": (tight.think(THOUGHT, bare), {"tools": TOOLS, "tool_choice": "required", "extra_body": asked}),
         "either": (
-            tight.think(THOUGHT, JSON),
-            {"tools": TOOLS, "response_format": FORMATTED, "extra_body": OPENED},
+            tight.think(THOUGHT, answer + JSON),
+            {"tools": TOOLS, "response_format": FORMATTED, "extra_body": asked},
         ),
     }
 
@@ -155,8 +161,9 @@ def test_a_call_is_found_behind_the_thinking(answers: Answers, scene: str) -> No
     assert (said.reasoning, said.content, said.calls, said.finish) == (THOUGHT, PROSE, [CALL], "tool_calls")
 
 
-def test_a_response_format_counts_from_the_end_of_the_block(answers: Answers) -> None:
-    said = answers.whole["formatted"]
+@pytest.mark.parametrize("scene", ["formatted", "own formatted"])
+def test_a_response_format_counts_from_the_end_of_the_block(answers: Answers, scene: str) -> None:
+    said = answers.whole[scene]
     assert (said.reasoning, said.content, said.finish) == (THOUGHT, JSON, "stop")
 
 

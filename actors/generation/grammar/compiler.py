@@ -14,6 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actors import priority
 from actors.generation.grammar.child import COMPILE_STACK, plain
 from actors.generation.grammar.constraint import Constraint
 from actors.generation.grammar.modest import modest
@@ -85,6 +86,8 @@ class GrammarHouse:
         self._kept: OrderedDict[Constraint, _Kept] = OrderedDict()
         self._flights: dict[Constraint, asyncio.Task[Compiled | Refused]] = {}
         self._turn = asyncio.Lock()
+        # One at a time also without the child: each takes a core that the engine wants.
+        self._quick = asyncio.Lock()
         self.kept_bytes = 0
         """Held by what is kept."""
         self.compiled = 0
@@ -134,8 +137,9 @@ class GrammarHouse:
 
     async def _compile(self, key: Constraint) -> Compiled | Refused:
         if modest(key):
-            self.compiled += 1
-            return self._keep(key, await self._build(key), float("inf"))
+            async with self._quick:
+                self.compiled += 1
+                return self._keep(key, await self._build(key), float("inf"))
         async with self._turn:
             self.compiled += 1
             forever = float("inf")
@@ -154,11 +158,15 @@ class GrammarHouse:
 
     async def _build(self, key: Constraint) -> Compiled | Refused:
         try:
-            grammar = await asyncio.wrap_future(on_stack(STACK, lambda: build(self._compiler, key)))
+            grammar = await asyncio.wrap_future(on_stack(STACK, lambda: self._compiled(key)))
         except Exception as error:  # third-party code fails in many ways, all of them the grammar's fault
             log.info("a %s constraint of %d characters fails: %s", key.kind, len(key.source), error)
             return Refused(f"the {_noun(key)} is refused: {plain(error)}")
         return Compiled(grammar, self.tokens, None, None, grammar.memory_size_bytes)
+
+    def _compiled(self, key: Constraint) -> CompiledGrammar:
+        priority.step_back()
+        return build(self._compiler, key)
 
     # What is kept.
 

@@ -14,10 +14,13 @@ MOST_DEPTH = 8
 """Levels of a schema; each level of objects takes two."""
 MOST_NUMBER = 256
 """Largest bound on lengths and counts: a bound is spelled out as that many repetitions."""
-MOST_PROPERTIES = 64
+MOST_PROPERTIES = 16
+"""Of all its objects together: each costs some milliseconds."""
 _DEMANDING = frozenset(
-    ["pattern", "patternProperties", "$ref", "$dynamicRef", "format", "not", "if", "unevaluatedProperties", "allOf"]
-    + ["minProperties", "maxProperties"]
+    [
+        *("pattern", "patternProperties", "format", "$ref", "$dynamicRef"),
+        *("not", "if", "allOf", "unevaluatedProperties", "minProperties", "maxProperties"),
+    ]
 )
 """Keywords whose cost does not show in their size."""
 _BOUNDS = frozenset(["minItems", "maxItems", "minLength", "maxLength"])
