@@ -58,11 +58,18 @@ class ToolSplitter:
             text = self._markup.text()
             scan = self._format.scan(text, self._tools, True)
             rest = self._settle(NotMarkup(len(text)) if isinstance(scan, Incomplete) else scan, text, parts)
+            if isinstance(scan, Calls) and self._cut_off(rest):
+                rest = ""
             parts += self.feed(rest)
         held, self._held = self._held, ""
         self._show(held, parts)
         space = self._take_space()
         return _joined([*parts, Content(space)] if space else parts)
+
+    def _cut_off(self, rest: str) -> bool:
+        """Whether what follows a call at the end of all text is only the beginning of its closing marks."""
+        begun = rest.strip(_WHITESPACE)
+        return bool(begun) and any(marker.startswith(begun) for marker in self._format.markers)
 
     def _pass(self, text: str, parts: list[Part]) -> str:
         """Show text up to an opener and return what is left to look at."""

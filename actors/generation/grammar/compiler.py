@@ -194,5 +194,19 @@ class GrammarHouse:
         self.kept_bytes -= self._kept.pop(key).size
 
 
+_NOUNS = {
+    "json_schema": "JSON schema",
+    "ebnf": "grammar",
+    "regex": "regular expression",
+    "structural": "form of calls",
+}
+
+
 def _noun(key: Constraint) -> str:
-    return {"json_schema": "JSON schema", "ebnf": "grammar", "regex": "regular expression"}.get(key.kind, key.kind)
+    nouns = {
+        "json_schema": "JSON schema",
+        "ebnf": "grammar",
+        "regex": "regular expression",
+        "structural": "form of calls",
+    }
+    return nouns.get(key.kind, key.kind)

@@ -27,6 +27,7 @@ def build(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar:
         case "json":
             return _schema(compiler, _ANY_JSON, constraint.any_whitespace, strict=False)
         case "json_schema":
+            _check_patterns(json.loads(constraint.source))
             return _schema(compiler, constraint.source, constraint.any_whitespace, constraint.strict)
         case "ebnf":
             return compiler.compile_grammar(constraint.source)
@@ -35,6 +36,7 @@ def build(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar:
         case "choice":
             return compiler.compile_grammar(choice_grammar(json.loads(constraint.source)))
         case "structural":
+            _check_patterns(json.loads(constraint.source))
             return compiler.compile_structural_tag(constraint.source)
 
 
@@ -43,6 +45,32 @@ def _schema(compiler: GrammarCompiler, source: str, any_whitespace: bool, strict
         # Without the bound a model that likes whitespace would write it until max_tokens.
         return compiler.compile_json_schema(source, strict_mode=strict, max_whitespace_cnt=MOST_WHITESPACE)
     return compiler.compile_json_schema(source, strict_mode=strict, any_whitespace=False, separators=(",", ":"))
+
+
+def _check_patterns(node: object) -> None:
+    """xgrammar drops what it does not know of a pattern within a schema, and refuses it elsewhere: refuse it here too.
+
+    Raises:
+        RuntimeError: a pattern holds such a thing.
+    """
+    if isinstance(node, list):
+        for item in node:
+            _check_patterns(item)
+    if not isinstance(node, dict):
+        return
+    for key, value in node.items():
+        if key == "pattern" and isinstance(value, str):
+            _check_pattern(value)
+        elif key == "patternProperties" and isinstance(value, dict):
+            for pattern in value:
+                _check_pattern(pattern)
+        _check_patterns(value)
+
+
+def _check_pattern(pattern: str) -> None:
+    from xgrammar import Grammar
+
+    Grammar.from_regex(pattern)
 
 
 def choice_grammar(choices: list[str]) -> str:

@@ -189,3 +189,10 @@ def test_large_arguments_are_scanned_a_few_times_only(value: str) -> None:
     parts = split([text[at : at + 4] for at in range(0, len(text), 4)], Counting(), TOOLS)
     assert [json.loads(part.arguments) for part in parts if isinstance(part, ToolCall)] == [{"s": large}]
     assert scans < 200
+
+
+@pytest.mark.parametrize("cut", range(1, len("</tool_call>")))
+def test_a_closing_mark_that_was_cut_off_is_no_content(cut: int) -> None:
+    splitter = ToolSplitter(HERMES, {"ping": {}})
+    said = splitter.feed('<tool_call>\n{"name": "ping", "arguments": {}}\n' + "</tool_call>"[:cut])
+    assert [*said, *splitter.flush()] == [ToolCall("ping", "{}")]

@@ -195,3 +195,14 @@ async def test_the_child_ends_with_its_house(starter_tokens: Tokens) -> None:
         await grammars.warm()
         assert grammars.children == 1
     assert not [child for child in psutil.Process().children() if "grammar.child" in " ".join(child.cmdline())]
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", "(?<!a)b", r"\bfoo"])
+async def test_a_pattern_that_cannot_be_enforced_is_refused_within_a_schema_too(
+    starter_tokens: Tokens, pattern: str
+) -> None:
+    schema = json.dumps({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}})
+    tag = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": json.loads(schema)}}
+    async with house(starter_tokens) as grammars:
+        for constraint in (Constraint("json_schema", schema), Constraint("structural", json.dumps(tag))):
+            assert isinstance(await grammars.compile(constraint), Refused)
