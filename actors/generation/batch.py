@@ -124,7 +124,9 @@ class DecodeBatch:
             logits = picker.process(logits, inputs)
             mx.eval(logits)
         with marks.span(fresh, "token_zero.sample"):
-            return self._step(picker, inputs, logits)
+            read = self._step(picker, inputs, logits)
+            mx.eval(self._inputs)
+        return read
 
     def _step(self, picker: _Picker, inputs: mx.array, logits: mx.array) -> Read:
         """Pick tokens from processed logits, and read those of the step before."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from actors.errors import InvalidRequest
 from routes.schema import fields
 from routes.schema.fields import Body
+from routes.tools.repair import repair
 
 Message = Mapping[str, object]
 """`role` and `content` as strings, tool-call arguments as objects; further fields as they came."""
@@ -99,13 +98,17 @@ def _tool_call(where: str, call: object) -> dict[str, object]:
     return {**call, "type": "function", "function": {**function, "arguments": arguments}}
 
 
-def _arguments(where: str, arguments: object) -> dict[str, object]:
-    """Templates want an object; the protocol sends its JSON text."""
+def _arguments(where: str, arguments: object) -> dict[str, object] | str:
+    """Templates want an object; the protocol sends its JSON text.
+
+    Text that is no JSON is a model's own broken call in somebody's history: it is mended, or left to the template.
+    """
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments) if arguments.strip() else {}
         except (ValueError, RecursionError):
-            arguments = None
+            mended = repair(arguments)
+            return mended if isinstance(mended, dict) else arguments
     elif arguments is None:
         arguments = {}
     if not isinstance(arguments, dict):

@@ -207,7 +207,7 @@ POISON: list[tuple[dict[str, object], str]] = [
     (chat(chat_template_kwargs={"tools": []}), "chat_template_kwargs.tools cannot be set by a request"),
     ({"messages": [{"role": "user", "content": "x", "tool_calls": []}]}, "messages[0].tool_calls belongs to assistant"),
     (
-        {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]},
+        {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "5"}}]}]},
         "messages[0].tool_calls[0].function.arguments must be a JSON object",
     ),
     (

@@ -27,7 +27,7 @@ def build(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar:
         case "json":
             return _schema(compiler, _ANY_JSON, constraint.any_whitespace, strict=False)
         case "json_schema":
-            _check_patterns(json.loads(constraint.source))
+            _check_patterns(_document(constraint.source))
             return _schema(compiler, constraint.source, constraint.any_whitespace, constraint.strict)
         case "ebnf":
             return compiler.compile_grammar(constraint.source)
@@ -36,7 +36,7 @@ def build(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar:
         case "choice":
             return compiler.compile_grammar(choice_grammar(json.loads(constraint.source)))
         case "structural":
-            _check_patterns(json.loads(constraint.source))
+            _check_patterns(_document(constraint.source))
             return compiler.compile_structural_tag(constraint.source)
 
 
@@ -65,6 +65,14 @@ def _check_patterns(node: object) -> None:
             for pattern in value:
                 _check_pattern(pattern)
         _check_patterns(value)
+
+
+def _document(source: str) -> object:
+    """Parsed JSON; None for what is none, or too deep: xgrammar says it better."""
+    try:
+        return json.loads(source)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _check_pattern(pattern: str) -> None:

@@ -33,7 +33,22 @@ def test_tool_arguments_become_an_object(arguments: object, expected: dict[str, 
     assert message["tool_calls"] == [{"id": "c", "type": "function", "function": {"name": "f", "arguments": expected}}]
 
 
-@pytest.mark.parametrize("arguments", ["[1]", "{", "5", 5, [1], '{"a":' * 50_000])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [("{'a': True,}", {"a": True}), ('{"a": [1, 2', {"a": [1, 2]}), ('{"a": "half', '{"a": "half'), ("no", "no")],
+)
+def test_broken_arguments_in_a_history_are_mended_or_left_as_they_are(arguments: str, expected: object) -> None:
+    (message,) = read(call(arguments))
+    assert message["tool_calls"] == [{"id": "c", "type": "function", "function": {"name": "f", "arguments": expected}}]
+
+
+def test_arguments_nested_without_end_are_left_as_they_are() -> None:
+    text = '{"a":' * 50_000
+    (message,) = read(call(text))
+    assert message["tool_calls"] == [{"id": "c", "type": "function", "function": {"name": "f", "arguments": text}}]
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "5", 5, [1]])
 def test_tool_arguments_that_are_no_object_are_refused(arguments: object) -> None:
     with pytest.raises(InvalidRequest, match=r"messages\[0\]\.tool_calls\[0\]\.function\.arguments must be"):
         read(call(arguments))
