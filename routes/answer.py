@@ -25,6 +25,7 @@ from routes.plan import plan_row
 from routes.prompt import MakePrompt, Prompt
 from routes.row import RowAnswer
 from routes.sampling import sampling_defaults
+from routes.schema.gaps import gaps
 from routes.schema.generation import GenerationFields
 from routes.shape import Choice, ShapeMaker
 from routes.sse import DONE, HEARTBEAT, EventStream, error_frame
@@ -104,17 +105,17 @@ async def _prepare(job: Job, exchange: Exchange) -> _Run:
     description = context.generation.description
     with phase(exchange.trace, "request.prompt_prepare", "prepare_completion"):
         prompt, warning = await _prompt(job)
-    submit = plan_row(
-        job.request_id,
-        context.generation.ingress,
-        prompt,
-        wanted,
-        context.settings.generation,
-        sampling_defaults(context.settings.generation, context.card),
-        description,
-        context.tokenizer.xtc_exempt(context.card.eos_token_ids),
-        traced=exchange.trace is not None,
-    )
+        submit = plan_row(
+            job.request_id,
+            context.generation.ingress,
+            prompt,
+            wanted,
+            context.settings.generation,
+            sampling_defaults(context.settings.generation, context.card),
+            description,
+            context.tokenizer.xtc_exempt(context.card.eos_token_ids),
+            traced=exchange.trace is not None,
+        )
     exchange.prepared_s = exchange.elapsed()
     exchange.prompt_tokens = len(prompt.tokens)
     rows = [
@@ -125,14 +126,19 @@ async def _prepare(job: Job, exchange: Exchange) -> _Run:
 
 
 async def _prompt(job: Job) -> tuple[Prompt, str | None]:
-    """The prompt, and a warning when its constraint cannot be enforced; the model is then asked in words."""
+    """The prompt, and a warning when its constraint cannot be enforced; the model is then asked in words.
+
+    Where only some keywords of a schema cannot be enforced, the rest of it is.
+    """
     prepare = job.context.preparation.run
     prompt = await prepare(partial(job.prompt, None))
     if prompt.constraint is None:
         return prompt, None
     reason = job.context.no_grammar or await job.context.generation.compile(prompt.constraint)
     if reason is None:
-        return prompt, None
+        wish = job.wanted.constraint
+        left_out = gaps(wish.source) if wish is not None and wish.kind == "json_schema" else ()
+        return prompt, f"grammar not enforced: the JSON schema's {', '.join(left_out)}" if left_out else None
     if prompt.instruction is not None:
         prompt = await prepare(partial(job.prompt, prompt.instruction))
     return replace(prompt, constraint=None), f"grammar not enforced: {_header_text(reason)}"

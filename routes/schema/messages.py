@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from actors.errors import InvalidRequest
 from routes.schema import fields
 from routes.schema.fields import Body

@@ -145,3 +145,13 @@ async def test_the_prompt_with_an_instruction_is_the_one_that_is_counted() -> No
     server.says("x")
     answer = (await post(server, guided_regex="a")).json()
     assert answer["usage"]["prompt_tokens"] == len(unpack(server.row.prompt)) == 90
+
+
+async def test_keywords_that_a_grammar_cannot_hold_are_named_and_the_rest_is_enforced() -> None:
+    server = build()
+    server.says("x")
+    schema = {"type": "array", "uniqueItems": True, "items": {"not": {"const": 1}}}
+    response = await post(server, response_format={"type": "json_schema", "json_schema": {"schema": schema}})
+    assert response.headers["warning"] == "grammar not enforced: the JSON schema's uniqueItems, not"
+    assert server.row.constraint is not None
+    assert "JSON" not in server.prompt
