@@ -116,7 +116,7 @@ class GenerationSettings(Section):
     )
     queue: int = Field(default=64, ge=1, description="Requests that may wait for a row; one more answers 429.")
     prefill_stall_s: float = Field(
-        default=0.25,
+        default=0.2,
         gt=0,
         le=10,
         description="How long running rows may wait for a chunk of somebody's prompt; sets the prefill token budget "

@@ -137,6 +137,26 @@ def test_a_penalty_makes_an_answer_repeat_itself_less(client: openai.OpenAI, nam
     assert repeated(**{name: 1.8}) <= plain / 2
 
 
+def test_xtc_takes_the_likeliest_tokens_away_and_a_chance_of_0_does_not(client: openai.OpenAI) -> None:
+    (likeliest,) = texts(ask(client, SEA, temperature=0, max_tokens=1))
+
+    def begun(probability: float) -> list[str]:
+        more = {"xtc_probability": probability, "xtc_threshold": 0.01}
+        return texts(ask(client, SEA, temperature=0.1, max_tokens=1, n=8, seed=3, extra_body=more))
+
+    assert likeliest not in begun(1.0)
+    assert begun(0.0).count(likeliest) == 8
+
+
+def test_a_tone_curve_with_a_flat_toe_draws_what_the_temperature_would_not(client: openai.OpenAI) -> None:
+    def begun(**curve: object) -> int:
+        more = {"hlg": {"width": 0, "shoulder": 0.01, "toe": 0.01, "pivot_offset": 0, **curve}}
+        return len(set(texts(ask(client, SEA, temperature=0.1, max_tokens=1, n=8, seed=3, extra_body=more))))
+
+    assert begun(enabled=False) == 1
+    assert begun(enabled=True) >= 6
+
+
 def test_a_seed_repeats_an_answer_alone_and_in_company(client: openai.OpenAI) -> None:
     def answer(seed: int) -> str:
         return texts(ask(client, SEA, temperature=1, seed=seed))[0]
