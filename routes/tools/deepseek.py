@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from routes.tools.format import Scan, ToolFormat, Tools
-from routes.tools.kimi import (
+from routes.tools.format import ToolFormat, Tools
+from routes.tools.reading import (
     Broken,
     Cut,
     is_beginning,
@@ -16,11 +16,11 @@ from routes.tools.kimi import (
     pass_literal,
     read_object,
     read_word,
-    scan_section,
     skip_space,
 )
 from routes.tools.repair import loads
 from routes.tools.schema import decode_arguments
+from routes.tools.section import Section
 
 _FENCE: Final = "```"
 _FENCED_NAME: Final = re.compile(r"[^\s<`]+")
@@ -28,7 +28,7 @@ _ATTRIBUTE: Final = re.compile(r'\s+(\w+)="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
-class Deepseek:
+class Deepseek(Section):
     """V3, R1 and V3.1: sections of calls, each with its arguments as JSON, fenced or not."""
 
     name: str = "deepseek"
@@ -41,28 +41,9 @@ class Deepseek:
     """What stands after the type (V3, R1) or the name (V3.1)."""
 
     @property
-    def openers(self) -> tuple[str, ...]:
-        """A model that forgets the section still marks its calls."""
-        return self.section[0], self.call[0]
-
-    @property
-    def bare(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
-
-    @property
-    def closers(self) -> tuple[str, ...]:
-        """The section's."""
-        return (self.section[1],)
-
-    @property
     def markers(self) -> tuple[str, ...]:
         """Every literal of the markup, for special tokens that would not be shown otherwise."""
         return (*self.section, *self.call, self.separator)
-
-    def scan(self, text: str, tools: Tools, final: bool) -> Scan:
-        """Look at text that begins with an opener."""
-        return scan_section(text, self.section, self.call[0], self._read, tools, final)
 
     def _read(self, text: str, at: int, tools: Tools, final: bool) -> tuple[str, dict[str, object], int]:
         name, at = read_word(text, at, self.separator)
@@ -83,7 +64,7 @@ class Deepseek:
 
 
 @dataclass(frozen=True, slots=True)
-class Dsml:
+class Dsml(Section):
     """V3.2 and later: elements; a parameter says of itself whether it is a string or JSON."""
 
     name: str = "deepseek_dsml"
@@ -96,28 +77,9 @@ class Dsml:
     """What stands around each argument."""
 
     @property
-    def openers(self) -> tuple[str, ...]:
-        """A model that forgets the section still marks its calls."""
-        return self.section[0], self.call[0]
-
-    @property
-    def bare(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
-
-    @property
-    def closers(self) -> tuple[str, ...]:
-        """The section's."""
-        return (self.section[1],)
-
-    @property
     def markers(self) -> tuple[str, ...]:
         """Every literal of the markup, and the special token that is part of them all."""
         return (*self.section, *self.call, *self.parameter, "｜DSML｜")
-
-    def scan(self, text: str, tools: Tools, final: bool) -> Scan:
-        """Look at text that begins with an opener."""
-        return scan_section(text, self.section, self.call[0], self._read, tools, final)
 
     def _read(self, text: str, at: int, tools: Tools, final: bool) -> tuple[str, dict[str, object], int]:
         attributes, at = _read_attributes(text, at)

@@ -6,12 +6,40 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from routes.tools import deepseek, gemma, glm, hermes, kimi, llama, longcat, minicpm, minimax, mistral, qwen_xml, tagged
+from routes.tools import (
+    deepseek,
+    gemma,
+    glm,
+    hermes,
+    kimi,
+    llama,
+    longcat,
+    minicpm,
+    minimax,
+    mistral,
+    pythonic,
+    qwen_xml,
+    tagged,
+)
 from routes.tools.format import ToolFormat
 
 Detector = Callable[[str, frozenset[str]], ToolFormat | None]
 
-_MODULES: Final = (tagged, hermes, qwen_xml, glm, minicpm, minimax, gemma, mistral, llama, deepseek, kimi, longcat)
+_MODULES: Final = (
+    tagged,
+    hermes,
+    qwen_xml,
+    glm,
+    minicpm,
+    minimax,
+    gemma,
+    mistral,
+    llama,
+    pythonic,
+    deepseek,
+    kimi,
+    longcat,
+)
 """A new family is added here, and below if its markup is its own."""
 
 _DETECTORS: Final[tuple[Detector, ...]] = (
@@ -22,9 +50,14 @@ _DETECTORS: Final[tuple[Detector, ...]] = (
     deepseek.detects,
     mistral.detects,
     tagged.detects,
+    pythonic.detects,
     llama.detects,
 )
-"""In the order they are asked: those with marks of their own before `tagged`, and Llama, which shares one, last."""
+"""In the order they are asked: those with marks of their own before `tagged`, and Llama, which shares one, last.
+
+`pythonic` comes before `llama`: a template that asks for Python's way is followed even where the tokenizer knows
+Llama 3's tag.
+"""
 
 FORMATS: Final[Mapping[str, ToolFormat]] = MappingProxyType(
     {format.name: format for module in _MODULES for format in module.FORMATS}

@@ -10,7 +10,7 @@ from typing import Final, cast
 from routes.parts import ToolCall
 from routes.tools.envelope import make_call
 from routes.tools.format import Incomplete, Scan, ToolFormat, Tools
-from routes.tools.kimi import (
+from routes.tools.reading import (
     Broken,
     Cut,
     is_beginning,

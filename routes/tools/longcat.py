@@ -9,8 +9,7 @@ from typing import Final
 from routes.parts import ToolCall
 from routes.tools.envelope import make_call
 from routes.tools.format import Calls, Incomplete, NotMarkup, Scan, ToolFormat, Tools
-from routes.tools.kimi import Broken, Cut, is_beginning, pass_closer, pass_literal, skip_space
-from routes.tools.mistral import read_envelope
+from routes.tools.reading import Broken, Cut, is_beginning, pass_closer, pass_literal, read_envelope, skip_space
 from routes.tools.schema import decode_arguments
 
 _NAME: Final = re.compile(r"[^\s<{]+")

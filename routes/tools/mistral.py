@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from routes.parts import ToolCall
-from routes.tools.envelope import make_call, read_calls
+from routes.tools.envelope import make_call
 from routes.tools.format import Calls, Incomplete, NotMarkup, Scan, ToolFormat, Tools
-from routes.tools.kimi import Broken, Cut, pass_literal, read_object, read_word, skip_space, taken_or_plain
+from routes.tools.reading import (
+    Broken,
+    Cut,
+    pass_literal,
+    read_envelope,
+    read_object,
+    read_word,
+    skip_space,
+    taken_or_plain,
+)
 
 _NAME: Final = re.compile(r"[^\s\[\]{}]+")
 _UNMARKED: Final = re.compile(r"([^\s\[\]{}]+)\s*(?=\{)")
@@ -90,19 +99,6 @@ class Mistral:
             calls += found
             at = taken = plain
         return taken_or_plain(calls, at + 1, at + 1)
-
-
-def read_envelope(text: str, at: int, tools: Tools, final: bool) -> tuple[tuple[ToolCall, ...], int]:
-    """The call that a JSON object around it makes (none if it makes none) and where the object ends.
-
-    Raises:
-        Cut: the object is not complete.
-        Broken: there is no object, or one that was cut off before its arguments.
-    """
-    envelope, end = read_object(text, at, (), final)
-    if not text.endswith("}", at, end) and not envelope.keys() & {"arguments", "parameters"}:
-        raise Broken
-    return read_calls(envelope, tools), end
 
 
 MISTRAL: Final = Mistral()

@@ -15,6 +15,11 @@ _EAGER_SCANS: Final = 32
 So the time stays near-linear when an argument is full of closers. It goes by positions in the text, not by pieces, so
 how the text is cut still makes no difference.
 """
+_MOST_MISTAKES: Final = 32
+"""Places in an answer that may look like markup and be none; after so many, the rest is content without a look at it.
+
+Each may cost a scan of all that follows, so a model that loops on an opener would take time quadratic in its answer.
+"""
 
 
 class ToolSplitter:
@@ -36,6 +41,7 @@ class ToolSplitter:
         self._markup: _Markup | None = None
         self._begun = False
         self._after_call = False
+        self._mistakes = 0
         self.done = False
         """Whether the only call allowed is complete: nothing comes any more, and the row may end."""
 
@@ -73,6 +79,9 @@ class ToolSplitter:
 
     def _pass(self, text: str, parts: list[Part]) -> str:
         """Show text up to an opener and return what is left to look at."""
+        if self._mistakes >= _MOST_MISTAKES:
+            self._show(text, parts)
+            return ""
         pending = self._held + text
         start = self._opening(pending)
         if start is not None:
@@ -139,6 +148,7 @@ class ToolSplitter:
         self._markup = None
         end = max(1, scan.end)
         if isinstance(scan, NotMarkup):
+            self._mistakes += 1
             self._show(text[:end], parts)
             return text[end:]
         self._space.clear()

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from tests.support.company import run_company
 from tests.support.markup import FORMS, Call, Form
 from tests.support.said import Said, ask, hear, helped
+from tests.support.server import run_server
 
 PROSE = "Let me see – 1 < 2, {so} [far]."
 WEATHER = {
@@ -177,3 +178,18 @@ def test_a_required_call_is_written_as_the_family_writes_it(answers: Answers) ->
     else:
         assert isinstance(required, Said), required
         assert (required.content, required.calls, required.finish) == ("", [FORECAST], "tool_calls")
+
+
+def test_on_ray_a_call_is_the_same(tmp_path: Path) -> None:
+    (form,) = [known for known in FORMS if known.label == "hermes"]
+    path = form.checkpoint(tmp_path / "hermes")
+    script = form.write(PROSE, [FORECAST, note(form)])
+    settings = {"model": str(path), "generation": {"trust_model_code": True}}
+    with (
+        run_server(settings) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client,
+    ):
+        whole = ask(client, script, {"tools": TOOLS})
+        streamed = hear(client, script, {"tools": TOOLS})
+    assert whole == Said(PROSE, [FORECAST, note(form)], "tool_calls", whole.tokens)
+    assert streamed == whole

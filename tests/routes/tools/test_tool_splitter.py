@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routes.parts import Content, ToolCall
-from routes.tools.format import Calls, Incomplete, NotMarkup, Scan, Tools
+from routes.tools.deepseek import DEEPSEEK
+from routes.tools.format import Calls, Incomplete, NotMarkup, Scan, ToolFormat, Tools
 from routes.tools.hermes import HERMES
+from routes.tools.mistral import MISTRAL
+from routes.tools.pythonic import PYTHONIC
 from routes.tools.splitter import ToolSplitter
 from tests.routes.tools.cutting import cut, split
 
@@ -166,29 +169,76 @@ def hermes(value: str) -> str:
     return "<tool_call>" + json.dumps({"name": "f", "arguments": {"s": value}}) + "</tool_call>"
 
 
+class Counting:
+    """A family whose scans are counted."""
+
+    def __init__(self, format: ToolFormat) -> None:
+        self.name = format.name
+        self.openers = format.openers
+        self.bare = format.bare
+        self.closers = format.closers
+        self.markers = format.markers
+        self.scans = 0
+        self._look: Callable[[str, Tools, bool], Scan] = format.scan
+
+    def scan(self, text: str, tools: Tools, final: bool) -> Scan:
+        self.scans += 1
+        return self._look(text, tools, final)
+
+
 @pytest.mark.parametrize("value", ['a\\b"{}', "</tool_call>", "é\n"])
 def test_large_arguments_are_scanned_a_few_times_only(value: str) -> None:
-    scans = 0
-
-    @dataclass(frozen=True)
-    class Counting:
-        name: str = HERMES.name
-        openers: tuple[str, ...] = HERMES.openers
-        bare: tuple[str, ...] = HERMES.bare
-        closers: tuple[str, ...] = HERMES.closers
-        markers: tuple[str, ...] = HERMES.markers
-        look: Callable[[str, Tools, bool], Scan] = HERMES.scan
-
-        def scan(self, text: str, tools: Tools, final: bool) -> Scan:
-            nonlocal scans
-            scans += 1
-            return self.look(text, tools, final)
-
     large = value * (100_000 // len(value))
     text = hermes(large)
-    parts = split([text[at : at + 4] for at in range(0, len(text), 4)], Counting(), TOOLS)
+    format = Counting(HERMES)
+    parts = split([text[at : at + 4] for at in range(0, len(text), 4)], format, TOOLS)
     assert [json.loads(part.arguments) for part in parts if isinstance(part, ToolCall)] == [{"s": large}]
-    assert scans < 200
+    assert format.scans < 200
+
+
+@pytest.mark.parametrize(
+    ("format", "piece", "times"),
+    [
+        (DEEPSEEK, "<｜tool▁calls▁begin｜>", 3000),
+        (DEEPSEEK, '<｜tool▁call▁begin｜>f<｜tool▁sep｜>{"', 3000),
+        (PYTHONIC, "<|python_start|>[", 1500),
+        (MISTRAL, '[TOOL_CALLS]x{"', 1500),
+    ],
+)
+def test_a_model_that_loops_on_an_opener_is_scanned_a_few_times_only(
+    format: ToolFormat, piece: str, times: int
+) -> None:
+    counting = Counting(format)
+    assert split([piece] * times, counting, TOOLS) == [Content(piece * times)]
+    assert counting.scans == 32
+
+
+@pytest.mark.parametrize(("mistakes", "calls"), [(31, True), (32, False)])
+def test_after_32_places_that_were_no_markup_the_rest_is_content(mistakes: int, calls: bool) -> None:
+    plain = "[!] " * mistakes
+    expected = [Content(plain.rstrip()), CALL_F] if calls else [Content(plain + "[f]")]
+    assert split([plain + "[f]"], Brackets([]), TOOLS) == expected
+    assert split(plain + "[f]", Brackets([]), TOOLS) == expected
+
+
+def test_calls_do_not_count_as_places_that_were_no_markup() -> None:
+    assert split(["[f]" * 40 + "[!]" + "[g]"], Brackets([]), TOOLS) == [CALL_F] * 40 + [Content("[!]"), CALL_G]
+
+
+def test_nothing_is_held_back_any_more_once_the_rest_is_content() -> None:
+    splitter = ToolSplitter(HERMES, TOOLS)
+    splitter.feed('<tool_call>{"name":"nobody"}</tool_call>' * 32)
+    assert splitter.feed("a <tool") == [Content("a <tool")]
+    assert splitter.feed("_call>") == [Content("_call>")]
+    assert not splitter.buffering
+
+
+@given(st.lists(st.sampled_from(["[!]", "[f]", "[", "]", "<<[", "!", " "]), min_size=30, max_size=90), st.data())
+def test_every_cut_gives_the_same_around_the_last_place_looked_at(pieces: list[str], data: st.DataObject) -> None:
+    text = "[!]" * 28 + "".join(pieces)
+    whole = split([text], Brackets([]), TOOLS)
+    assert split(cut(text, data), Brackets([]), TOOLS) == whole
+    assert split(text, Brackets([]), TOOLS) == whole
 
 
 @pytest.mark.parametrize("cut", range(1, len("</tool_call>")))
