@@ -71,6 +71,11 @@ class DecodeBatch:
         """Bytes of the caches, padding included."""
         return kv.size(self._caches) if self.rows else 0
 
+    @property
+    def begins(self) -> bool:
+        """Whether the step in flight is the first one of every row."""
+        return bool(self.rows) and all(row.draws == 1 for row in self.rows)
+
     def add(self, rows: Sequence[Row], caches: list[Any], merged: bool) -> None:
         """Let rows join whose tokens but the last are computed.
 

@@ -228,8 +228,9 @@ class Engine:
             self._suspect([row for row in rows if row not in ended], error)
             return
         self._settle(read)
-        if flush:
-            # Only now: a row that just ended has a token in flight that is nobody's.
+        # Only now: a row that just ended has a token in flight that is nobody's. First tokens are read at once: their
+        # clients wait for them, and building the next step first would make them later by as long as that takes.
+        if flush or self._batch.begins:
             self._flush()
 
     def _flush(self) -> None:
