@@ -33,14 +33,15 @@ class _Picker:
     Args:
         rows: in batch order.
         unread: which of them have a token in flight that their history lacks.
+        beside: stream for what no later step needs.
     """
 
-    def __init__(self, rows: Sequence[Row], unread: Sequence[bool]) -> None:
+    def __init__(self, rows: Sequence[Row], unread: Sequence[bool], beside: mx.Stream) -> None:
         asked = [row.request.sampling for row in rows]
         histories = [row.tokens if flight else row.tokens[:-1] for row, flight in zip(rows, unread, strict=True)]
         self.process = LogitProcessors(asked, histories)
         self.sample = RowSampler(asked)
-        self.scores = Scores([row.request.top_logprobs for row in rows])
+        self.scores = Scores([row.request.top_logprobs for row in rows], beside)
         self.ruled = [(index, row) for index, row in enumerate(rows) if row.matcher is not None]
 
 
@@ -49,9 +50,10 @@ class DecodeBatch:
 
     Args:
         model: an mlx-lm model.
+        beside: stream for what no later step needs; one of its own if None.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, beside: mx.Stream | None = None) -> None:
         self._model = model
         self.rows: list[Row] = []
         self._caches: list[Any] = []
@@ -60,6 +62,7 @@ class DecodeBatch:
         self._unread: list[bool] = []
         self._picker: _Picker | None = None
         self._masks: Masks | None = None
+        self.beside = beside or mx.new_stream(mx.default_device())
         self._scored: tuple[list[Row], Scores, Pending] | None = None
         self._taken: Read = []
 
@@ -112,7 +115,7 @@ class DecodeBatch:
         inputs = self._inputs
         assert inputs is not None
         if self._picker is None:
-            self._picker = _Picker(self.rows, self._unread)
+            self._picker = _Picker(self.rows, self._unread, self.beside)
         picker = self._picker
         fresh = marks.beginning(self.rows)
         if fresh:

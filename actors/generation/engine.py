@@ -200,7 +200,7 @@ class Engine:
 
     def _acquit(self, row: Row) -> bool:
         """Run a suspect's next step alone. False when the row has ended or failed in it."""
-        alone = DecodeBatch(self._model)
+        alone = DecodeBatch(self._model, self._batch.beside)
         assert row.caches is not None
         caches = row.caches
         try:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.generation.filters import nucleus
 from actors.generation.messages import Sampling, ToneCurve
 from actors.generation.sampling import RowSampler, draw_keys
 
@@ -280,3 +281,20 @@ def test_an_xtc_row_draws_its_token_and_its_chance_independently() -> None:
     seen = draw_many(row.astype(np.float32), sampling)
     # Token 0 comes only from spared draws, so its share of them would be off if the numbers were tied.
     assert abs(seen[0] - 0.5 * 0.4) < 5 * np.sqrt(0.2 * 0.8 / DRAWS)
+
+
+@pytest.mark.parametrize("top_p", [0.3, 0.9, 0.99])
+@pytest.mark.parametrize("spread", [3.0, 0.05])
+def test_a_nucleus_of_a_large_vocabulary_holds_its_mass_and_hardly_more(top_p: float, spread: float) -> None:
+    values = np.random.default_rng(1).normal(scale=spread, size=(2, 8192)).astype(np.float32)
+    least = np.array(nucleus(mx.array(values), mx.full((2, 1), top_p)))
+    for row in range(2):
+        weights = np.exp(values[row].astype(np.float64))
+        weights /= weights.sum()
+        order = np.argsort(-weights)
+        expected = int(np.searchsorted(np.cumsum(weights[order]), top_p) + 1)
+        found = int((values[row] >= least[row]).sum())
+        assert weights[values[row] >= least[row]].sum() >= top_p - 1e-5
+        # Exact within the tokens that are sorted; beside a flat stretch, those within a hundredth come along.
+        assert found - expected <= (0 if expected <= 1000 else 0.05 * expected)
+        assert found >= expected - 1

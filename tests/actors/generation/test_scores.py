@@ -158,7 +158,7 @@ def test_asking_changes_no_token(tiny: Tiny) -> None:
 
 
 def test_more_likely_tokens_than_the_vocabulary_has_are_all_of_it() -> None:
-    scores = Scores([None, 9])
+    scores = Scores([None, 9], mx.default_stream(mx.default_device()))
     logits = mx.array([[0.0, 0.0, 0.0], [1.0, 3.0, 2.0]])
     pending = scores(logits, mx.array([0, 2], dtype=mx.int32))
     assert pending is not None
@@ -169,4 +169,23 @@ def test_more_likely_tokens_than_the_vocabulary_has_are_all_of_it() -> None:
 
 
 def test_rows_without_the_wish_cost_nothing() -> None:
-    assert Scores([None, None])(mx.zeros((2, 4)), mx.array([0, 1], dtype=mx.int32)) is None
+    assert (
+        Scores([None, None], mx.default_stream(mx.default_device()))(mx.zeros((2, 4)), mx.array([0, 1], dtype=mx.int32))
+        is None
+    )
+
+
+@pytest.mark.parametrize("vocabulary", [4096, 4000])
+def test_the_likeliest_tokens_of_a_large_vocabulary_are_all_found(vocabulary: int) -> None:
+    values = np.random.default_rng(5).normal(size=(3, vocabulary)).astype(np.float32)
+    # All of one row's best stand in one block.
+    values[0, 512:523] += 50
+    scores = Scores([11] * 3, mx.default_stream(mx.default_device()))
+    pending = scores(mx.array(values), mx.array(values.argmax(axis=1).astype(np.int32)))
+    assert pending is not None
+    read = scores.read(pending)
+    for row in range(3):
+        expected = np.argsort(-values[row])[:11]
+        assert [token for token, _ in read[row].top] == expected.tolist()
+        logprobs = values[row].astype(np.float64) - np.log(np.exp(values[row].astype(np.float64)).sum())
+        assert [value for _, value in read[row].top] == pytest.approx(logprobs[expected].tolist(), abs=1e-4)
