@@ -92,22 +92,29 @@ class _Xtc:
     """Excludes the top choices of the rows that ask for it: all likely tokens but the least likely of them."""
 
     def __init__(self, rows: Sequence[Sampling]) -> None:
-        self._chance = np.array([row.xtc_probability for row in rows])
-        self._threshold = _column([row.xtc_threshold for row in rows])
-        exempt = [(index, token) for index, row in enumerate(rows) for token in row.xtc_exempt]
+        self._asking = [index for index, row in enumerate(rows) if row.xtc_probability > 0]
+        asking = [rows[index] for index in self._asking]
+        self._rows = mx.array(self._asking, dtype=mx.int32)
+        self._chance = np.array([row.xtc_probability for row in asking])
+        self._threshold = _column([row.xtc_threshold for row in asking])
+        exempt = [(index, token) for index, row in enumerate(asking) for token in row.xtc_exempt]
         self._exempt = [mx.array(list(part), dtype=mx.int32) for part in zip(*exempt, strict=True)] if exempt else None
 
     def __call__(self, logits: mx.array, keys: np.ndarray) -> mx.array:
-        drawn = _uniform(keys) < self._chance
+        drawn = _uniform(keys[self._asking]) < self._chance
         if not drawn.any():
             return logits
+        part = logits[self._rows]
         chosen = mx.array(drawn.astype(np.int32))[:, None] > 0
-        excluded = (logits > least_likely_above(logits, self._threshold)) & chosen
-        thinned = mx.where(excluded, -mx.inf, logits)
+        excluded = (part > least_likely_above(part, self._threshold)) & chosen
+        thinned = mx.where(excluded, -mx.inf, part)
         if self._exempt is not None:
             rows, tokens = self._exempt
-            thinned[rows, tokens] = logits[rows, tokens]
-        return thinned
+            thinned[rows, tokens] = part[rows, tokens]
+        # A new array object: the caller's own must not change.
+        whole = mx.array(logits)
+        whole[self._rows] = thinned
+        return whole
 
 
 def _above(logits: mx.array, bounds: Sequence[mx.array]) -> mx.array:

@@ -15,19 +15,19 @@ from actors.generation.messages import ToneCurve
 
 
 class Tone:
-    """Curves of the rows that draw; None draws by temperature.
+    """Curves of the rows that draw; None draws by temperature, and so does a curve without softness.
 
     Args:
         curves: in row order.
     """
 
     def __init__(self, curves: Sequence[ToneCurve | None]) -> None:
-        bent = [curve if curve and curve.shoulder > 0 and curve.toe > 0 else None for curve in curves]
-        self._bent = mx.array([curve is not None for curve in bent])[:, None]
-        self._width = _column([curve.width if curve else 1.0 for curve in bent])
-        self._shoulder = _column([curve.shoulder if curve else 1.0 for curve in bent])
-        self._toe = _column([curve.toe if curve else 1.0 for curve in bent])
-        self._offset = _column([curve.pivot_offset if curve else 0.0 for curve in bent])
+        bent = [(index, curve) for index, curve in enumerate(curves) if curve and curve.shoulder > 0 and curve.toe > 0]
+        self._rows = mx.array([index for index, _ in bent], dtype=mx.int32) if bent else None
+        self._width = _column([curve.width for _, curve in bent])
+        self._shoulder = _column([curve.shoulder for _, curve in bent])
+        self._toe = _column([curve.toe for _, curve in bent])
+        self._offset = _column([curve.pivot_offset for _, curve in bent])
 
     def __call__(self, logits: mx.array, tempered: mx.array, temperature: mx.array) -> mx.array:
         """The curve's logits for rows that have one, `tempered` for the others.
@@ -37,12 +37,16 @@ class Tone:
             tempered: the same over the temperature.
             temperature: [rows, 1], above 0.
         """
+        if self._rows is None:
+            return tempered
+        logits, temperature = logits[self._rows], temperature[self._rows]
         # Differences of logits are differences of log-probabilities, so the pivot needs no normalization.
         z = logits - (mx.max(logits, axis=-1, keepdims=True) - self._offset)
         above = self._width + self._shoulder * mx.log1p(mx.maximum(z - self._width, 0) / self._shoulder)
         below = -self._width - self._toe * mx.log1p(mx.maximum(-z - self._width, 0) / self._toe)
         curve = mx.where(z >= self._width, above, mx.where(z < -self._width, below, z)) / temperature
-        return mx.where(self._bent, curve, tempered)
+        tempered[self._rows] = curve
+        return tempered
 
 
 def _column(values: Sequence[float]) -> mx.array:
