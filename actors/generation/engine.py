@@ -137,6 +137,7 @@ class Engine:
             self.shelf.drop(entry)
         if self._desk.empty and not self._batch.rows:
             mx.synchronize()
+            mx.synchronize(self._batch.beside)
             self._lease.idle()
             self.kv_bytes = 0
             self.inbox.wait()

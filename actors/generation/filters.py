@@ -8,9 +8,7 @@ import mlx.core as mx
 
 _SORTED = 1024
 """Likeliest tokens that are sorted to find a nucleus."""
-_BISECTIONS = 12
-_LEAST_LOG = -30.0
-"""Logarithm of a weight, the likeliest token's being 1, below which all tokens together weigh nothing."""
+_BISECTIONS = 9
 
 
 def nucleus(logits: mx.array, mass: mx.array) -> mx.array:
@@ -22,7 +20,8 @@ def nucleus(logits: mx.array, mass: mx.array) -> mx.array:
     """
     top = mx.max(logits, axis=-1, keepdims=True)
     weights = mx.exp(logits - top)
-    needed = mass * mx.sum(weights, axis=-1, keepdims=True)
+    whole = mx.sum(weights, axis=-1, keepdims=True)
+    needed = mass * whole
     count = min(_SORTED, logits.shape[-1])
     likeliest = mx.sort(mx.topk(logits, count, axis=-1), axis=-1)[:, ::-1]
     held = mx.cumsum(mx.exp(likeliest - top), axis=-1)
@@ -30,15 +29,16 @@ def nucleus(logits: mx.array, mass: mx.array) -> mx.array:
     before = mx.concatenate([mx.zeros_like(top), held[:, :-1]], axis=-1)
     least = mx.min(mx.where(before < needed, likeliest, mx.inf), axis=-1, keepdims=True)
     if count < logits.shape[-1]:
-        beyond = top + _bisected(weights, needed, likeliest[:, -1:] - top)
+        # Tokens below an equal share of what may be left out cannot be needed.
+        share = mx.log(mx.maximum(whole - needed, 1e-12) / logits.shape[-1])
+        beyond = top + _bisected(weights, needed, share, likeliest[:, -1:] - top)
         least = mx.where(held[:, -1:] >= needed, least, beyond)
     return mx.where(mass >= 1, -mx.inf, least)
 
 
-def _bisected(weights: mx.array, needed: mx.array, most: mx.array) -> mx.array:
-    """Logarithm of a least weight, `most` at most, whose tokens hold what is needed. [rows, 1]"""
-    low = mx.full(most.shape, _LEAST_LOG)
-    high = mx.maximum(most, _LEAST_LOG)
+def _bisected(weights: mx.array, needed: mx.array, low: mx.array, high: mx.array) -> mx.array:
+    """Logarithm of a least weight between two, whose tokens hold what is needed. [rows, 1]"""
+    high = mx.maximum(low, high)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         enough = mx.sum(mx.where(weights >= mx.exp(middle), weights, 0), axis=-1, keepdims=True) >= needed
