@@ -103,7 +103,7 @@ class GenerationScheduler:
         self._loaded: Loaded = await asyncio.wrap_future(self._engine.start())
         await self._lease.reserve("weights", self._loaded.weight_bytes)
         self._grammars = Grammars(self._card, self._loaded.vocabulary, generation.grammar)
-        self._grammars.start()
+        await self._grammars.start()
         await self._mailbox.open(self._mailbox_host)
         self._spawn(self._seat_rows())
         await self._prefixes.reconcile()

@@ -1,4 +1,8 @@
-"""The scheduler's grammars: made ready behind its start, because what they import takes seconds."""
+"""The scheduler's grammars.
+
+What they import (xgrammar, and torch with it) takes seconds and is loaded before the first request: libraries that are
+loaded while the engine computes have been seen to leave it waiting for ever. The compiler's child starts behind that.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +66,20 @@ class Grammars:
         self._vocabulary = vocabulary
         self._settings = settings
         self._house: asyncio.Task[GrammarHouse] | None = None
+        self._warming: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin to get ready. Does not wait."""
-        if self._settings.enabled:
-            self._house = asyncio.ensure_future(self._open())
+    async def start(self) -> None:
+        """Load everything, then start the compiler's child without waiting for it. Never raises: without grammars, the
+        server serves all the same."""
+        if not self._settings.enabled:
+            return
+        self._house = asyncio.ensure_future(self._open())
+        try:
+            house = await asyncio.shield(self._house)
+        except Exception as error:
+            log.warning("structured output is not available: %s", error)
+            return
+        self._warming = asyncio.ensure_future(house.warm())
 
     async def compile(self, constraint: Constraint) -> Compiled | Refused:
         """The grammar of a constraint; waits until everything is ready. Never raises for a bad one."""
@@ -82,6 +95,9 @@ class Grammars:
         """Stop the compiler."""
         if self._house is None:
             return
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
         self._house.cancel()
         done = await asyncio.gather(self._house, return_exceptions=True)
         if isinstance(done[0], GrammarHouse):
@@ -89,12 +105,10 @@ class Grammars:
 
     async def _open(self) -> GrammarHouse:
         try:
-            house = await asyncio.to_thread(self._build)
+            return await asyncio.to_thread(self._build)
         except Exception:
             log.exception("grammars are not available")
             raise
-        await house.warm()
-        return house
 
     def _build(self) -> GrammarHouse:
         settings, stops = self._settings, self._card.eos_token_ids
