@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ class GateStatistics:
 
 
 class Gate:
-    """Counts generation requests; once closed it refuses new ones and can tell when the last one has left."""
+    """Counts generation requests; once closed it refuses new ones."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -35,8 +34,6 @@ class Gate:
         self._admitted = 0
         self._gone = 0
         self._draining = False
-        self._empty = asyncio.Event()
-        self._empty.set()
 
     @property
     def draining(self) -> bool:
@@ -45,10 +42,6 @@ class Gate:
     def close(self) -> None:
         """Refuse new requests from now on; those inside go on. May be repeated."""
         self._draining = True
-
-    async def wait_empty(self) -> None:
-        """Return once nobody is inside. Cancelling has no effect on those inside."""
-        await self._empty.wait()
 
     @contextmanager
     def pass_through(self) -> Iterator[None]:
@@ -61,13 +54,10 @@ class Gate:
             raise ShuttingDown("the server is shutting down")
         self._open += 1
         self._admitted += 1
-        self._empty.clear()
         try:
             yield
         finally:
             self._open -= 1
-            if self._open == 0:
-                self._empty.set()
 
     @contextmanager
     def streaming(self) -> Iterator[None]:

@@ -84,27 +84,6 @@ class ChatTokenizer:
         """Texts of the special and added tokens."""
         return self._tokens
 
-    def token_id(self, text: str) -> int | None:
-        """The one token that is this text, or None when it takes several."""
-        if text in self._added:
-            return self._added[text]
-        tokens = self._encode(text, False)
-        return tokens[0] if len(tokens) == 1 else None
-
-    def render(
-        self,
-        messages: Sequence[Message],
-        variables: Mapping[str, object],
-        effort: str | None = None,
-        tools: Sequence[Mapping[str, object]] | None = None,
-    ) -> list[int]:
-        """Token ids of a conversation, ready for the assistant's turn. Blocks for milliseconds.
-
-        Raises:
-            InvalidRequest: the template is missing, refuses the messages in any order of roles, or fails on them.
-        """
-        return self.prepare(messages, variables, effort, tools).tokens
-
     def prepare(
         self,
         messages: Sequence[Message],
@@ -112,7 +91,11 @@ class ChatTokenizer:
         effort: str | None = None,
         tools: Sequence[Mapping[str, object]] | None = None,
     ) -> Rendered:
-        """As `render`, with the end of the text. Raises the same."""
+        """A conversation, ready for the assistant's turn. Blocks for milliseconds.
+
+        Raises:
+            InvalidRequest: the template is missing, refuses the messages in any order of roles, or fails on them.
+        """
         text = self.render_text(messages, variables, effort, tools)
         thinks = not self.thinking or self._thinking_variables(variables).get("enable_thinking") is not False
         return Rendered(self._encode(text, False), text[-_TAIL:], thinks)
@@ -124,7 +107,7 @@ class ChatTokenizer:
         effort: str | None = None,
         tools: Sequence[Mapping[str, object]] | None = None,
     ) -> str:
-        """The text that `render` encodes. Raises the same."""
+        """The text that `prepare` encodes. Raises the same."""
         if not self._template_text:
             raise InvalidRequest("prompt build failed: the model has no chat template")
         given = {**self._depth(effort), **self._thinking_variables(variables)}

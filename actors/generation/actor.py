@@ -297,7 +297,7 @@ def rows_of(request: Submit, tokens: list[int]) -> list[Row]:
     if request.choices == 1:
         return [Row(request, tokens)]
     rows = [Row(_choice(request, index), list(tokens)) for index in range(request.choices)]
-    shared = Choices(rows, unstarted=len(rows))
+    shared = Choices(unstarted=len(rows))
     for row in rows:
         row.choices = shared
     return rows

@@ -151,7 +151,6 @@ class Engine:
             self._lease.give_way()
 
     def _step(self) -> None:
-        started = time.monotonic()
         decoding = len(self._batch)
         self._desk.admit((self._max_rows if self._joinable else 1) - decoding - len(self._desk.prefilling))
         by_name: dict[str, Row] = {row.request.request_id: row for row in self._desk.prefilling}
@@ -164,11 +163,11 @@ class Engine:
         if todo.chunk is not None:
             self._compute([(by_name[key], tokens) for key, tokens in todo.chunk])
         self._out.post()
-        self._account(started)
+        self._account()
 
-    def _account(self, started: float) -> None:
+    def _account(self) -> None:
         now = time.monotonic()
-        self.tally.step(now - started)
+        self.tally.step()
         if now - self._accounted > ACCOUNT_S:
             self._accounted = now
             prefilling = sum(kv.size(row.caches) for row in self._desk.prefilling if row.caches)

@@ -38,8 +38,6 @@ class Matcher(Protocol):
 class Choices:
     """The answers to one request: rows with one prompt, computed once. Engine thread only."""
 
-    rows: list[Row]
-    """All of them, the first one first."""
     leader: Row | None = None
     """The row that computes the prompt; None when that is done, or not begun."""
     prompt: list[Any] | None = None

@@ -19,13 +19,11 @@ class Tally:
         self.cached_tokens = 0
         self.generated_tokens = 0
         self.steps = 0
-        self.busy_s = 0.0
         self._recent: deque[tuple[float, int]] = deque()
 
-    def step(self, seconds: float) -> None:
+    def step(self) -> None:
         """One step of the loop."""
         self.steps += 1
-        self.busy_s += seconds
 
     def generated(self, tokens: int) -> None:
         """Tokens read."""

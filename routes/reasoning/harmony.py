@@ -39,6 +39,9 @@ _LONGEST_HEADER = 256
 class HarmonySplitter:
     """A `Splitter` for the whole output, tool calls included."""
 
+    done = False
+    """An answer never ends for its thinking's sake."""
+
     def __init__(self, tools: Tools, opened: bool) -> None:
         """`tools`: what may be called; `opened`: the prompt ended inside a body of the channel `analysis`."""
         self._tools = tools
@@ -53,11 +56,6 @@ class HarmonySplitter:
         self._apart = False
         """Whether the next text of the current message follows an earlier message of its kind."""
         self._step: _Step = self._body if opened else self._between
-
-    @property
-    def done(self) -> bool:
-        """Whether the answer may end here: never for its own sake."""
-        return False
 
     @property
     def buffering(self) -> bool:

@@ -8,10 +8,8 @@ from routes.parts import Content, Part
 class PlainSplitter:
     """A `Splitter` that finds nothing: all text is content, at once."""
 
-    @property
-    def done(self) -> bool:
-        """Whether the answer may end here: never for its own sake."""
-        return False
+    done = False
+    """An answer never ends for its thinking's sake."""
 
     @property
     def buffering(self) -> bool:

@@ -31,6 +31,9 @@ _Step = Callable[[list[Part]], bool]
 class TagSplitter:
     """A `Splitter` for one pair of tags."""
 
+    done = False
+    """An answer never ends for its thinking's sake."""
+
     def __init__(self, start: str, end: str, opened: bool, anywhere: bool = False) -> None:
         """Begin.
 
@@ -46,11 +49,6 @@ class TagSplitter:
         self._held = ""
         self._after_block = False
         self._step: _Step = self._reopen if opened else self._begin
-
-    @property
-    def done(self) -> bool:
-        """Whether the answer may end here: never for its own sake."""
-        return False
 
     @property
     def buffering(self) -> bool:

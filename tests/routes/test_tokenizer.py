@@ -15,8 +15,8 @@ def test_a_conversation_is_rendered_up_to_the_assistants_turn() -> None:
     tokenizer = byte_tokenizer()
     text = "<|start|>user:hi<|end|><|start|>assistant:"
     assert tokenizer.render_text([USER], {}) == text
-    assert tokenizer.decode(tokenizer.render([USER], {})) == text
-    assert tokenizer.render([USER], {}).count(END) == 1
+    assert tokenizer.decode(tokenizer.prepare([USER], {}).tokens) == text
+    assert tokenizer.prepare([USER], {}).tokens.count(END) == 1
 
 
 def test_template_variables_reach_the_template() -> None:
@@ -40,7 +40,7 @@ def test_whatever_goes_wrong_in_a_template_is_the_requests_fault(
     template: str | None, messages: list[dict[str, str]], reason: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=r"^prompt build failed: ") as caught:
-        byte_tokenizer(template).render(messages, {})
+        byte_tokenizer(template).prepare(messages, {})
     assert reason in caught.value.message
 
 
@@ -90,11 +90,11 @@ def test_a_saved_tokenizer_is_loaded_without_mlx_and_torch(tmp_path: Path) -> No
         "import sys; from pathlib import Path; from routes.tokenizer import ChatTokenizer\n"
         "tokenizer = ChatTokenizer.load(Path(sys.argv[1]))\n"
         "assert not {'mlx', 'torch', 'ray'} & set(sys.modules)\n"
-        "print(tokenizer.render([{'role': 'user', 'content': 'hi'}], {}))\n"
+        "print(tokenizer.prepare([{'role': 'user', 'content': 'hi'}], {}).tokens)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(saved.render([USER], {}))
+    assert done.stdout.strip() == str(saved.prepare([USER], {}).tokens)
     assert done.stderr == ""
 
 
@@ -124,14 +124,14 @@ def test_tools_reach_the_template_only_when_there_are_any() -> None:
     tokenizer = byte_tokenizer("{% if tools %}{{ tools[0].function.name }}{% else %}none{% endif %}")
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
     assert tokenizer.render_text([USER], {}, tools=tools) == "f"
-    assert tokenizer.decode(tokenizer.render([USER], {}, None, tools)) == "f"
+    assert tokenizer.decode(tokenizer.prepare([USER], {}, None, tools).tokens) == "f"
     assert tokenizer.render_text([USER], {}, tools=[]) == "none"
 
 
 def test_a_prepared_prompt_shows_how_it_ends() -> None:
     tokenizer = byte_tokenizer()
     prepared = tokenizer.prepare([{"role": "user", "content": "x" * 1000}], {})
-    assert prepared.tokens == tokenizer.render([{"role": "user", "content": "x" * 1000}], {})
+    assert tokenizer.decode(prepared.tokens).endswith(prepared.tail)
     assert prepared.tail.endswith("xx<|end|><|start|>assistant:")
     assert len(prepared.tail) == 400
 
@@ -160,13 +160,9 @@ def test_special_tokens_have_text_only_where_they_are_markers() -> None:
     assert "".join([hidden.feed(token) for token in tokens]) + hidden.flush() == "ab"
 
 
-def test_what_is_one_token_is_known_by_its_text() -> None:
+def test_special_and_added_tokens_are_known() -> None:
     tokenizer = byte_tokenizer()
     assert tokenizer.tokens == {"<|end|>", "<|start|>"}
-    assert tokenizer.token_id("<|end|>") == END
-    assert tokenizer.token_id("ab") is None
-    assert tokenizer.token_id("") is None
-    assert tokenizer.token_id("a") == tokenizer.encode("a")[0]
 
 
 def test_the_text_of_the_template_is_there_to_be_read() -> None:
