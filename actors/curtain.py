@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 from ray._private import ray_constants
-from ray.experimental.internal_kv import _internal_kv_get
+from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
 
 from actors.errors import StartError
 from actors.models.card import ModelCard
@@ -55,6 +55,10 @@ def falls_on_failure() -> Iterator[None]:
     try:
         yield
     except StartError as error:
+        if not _first_to_fail():
+            # Another actor has said why, and ends the start.
+            time.sleep(_EXIT_PATIENCE_S)
+            raise
         for line in error.message.splitlines():
             print(f"{FAILED_MARK} {line}", file=sys.stderr, flush=True)
         launcher = _launcher()
@@ -67,6 +71,11 @@ def falls_on_failure() -> Iterator[None]:
             # Failing now would only add stack traces; the launcher takes us down.
             time.sleep(_EXIT_PATIENCE_S)
         raise
+
+
+def _first_to_fail() -> bool:
+    """Whether this is the first actor of this Ray whose start fails: a broken model stops several, one speaks."""
+    return not _internal_kv_put(b"troupe:start-failed", str(os.getpid()), overwrite=False)
 
 
 def _launcher() -> psutil.Process | None:

@@ -46,7 +46,7 @@ def _secret(value: object) -> object:
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class ServerSettings(Section):
@@ -63,7 +63,9 @@ class ServerSettings(Section):
         "from the environment variable NAME, which keeps it out of the file and of Ray's log.",
     )
     cors_origins: tuple[str, ...] = Field(
-        default=(), description="Origins whose pages may call the API. Empty keeps CORS closed; `*` opens it to all."
+        default=(),
+        strict=False,
+        description="Origins whose pages may call the API. Empty keeps CORS closed; `*` opens it to all.",
     )
     max_body_bytes: Size = Field(default=64 * 2**20, description="Largest request body; a longer one answers 413.")
     drain_timeout_s: float = Field(
@@ -128,7 +130,7 @@ class GenerationSettings(Section):
         le=65536,
         description="Prompt tokens of one step at most, whatever the measured rate allows.",
     )
-    context_tokens: int | Literal["model"] | None = Field(
+    context_tokens: Annotated[int, Field(ge=1)] | Literal["model"] | None = Field(
         default=None,
         description="Cap on prompt plus answer. `model` takes the model's own window; unset never caps. A prompt that "
         "leaves no room answers 400 context_over_budget, and max_tokens is cut to the room left.",

@@ -71,12 +71,22 @@ class ExchangeMiddleware:
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", exchange.request_id.encode())]
-            await send(message)
+            try:
+                await send(message)
+            except (OSError, RuntimeError) as error:
+                if not _closed(error):
+                    raise
+                raise ClientGone("the client left") from error
 
         try:
             await self._app(scope, receive, send_named)
         finally:
             _access.info(_line(scope, exchange), extra={"troupe": _figures(scope, exchange)})
+
+
+def _closed(error: OSError | RuntimeError) -> bool:
+    """Whether a write failed because the connection is no more; uvloop has no type of its own for that."""
+    return isinstance(error, OSError) or "handler is closed" in str(error)
 
 
 class ErrorMiddleware:

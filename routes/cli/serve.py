@@ -25,6 +25,12 @@ from actors.models.resolve import prepare
 from actors.ray_environment import RAY_ENVIRONMENT
 from actors.settings import Settings
 
+LOOK_S = 0.2
+"""How often a start looks whether it is done, or to be stopped."""
+
+_FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
+"""States of an application that will not run."""
+
 LEAST_CPUS = 4
 """Declared to Ray, whatever the machine has: the actors ask for hundredths, Serve's own for whole ones."""
 
@@ -42,14 +48,21 @@ def serve(config: Path) -> int:
     document = yaml.safe_load(config.read_text(encoding="utf-8"))
     application = document["applications"][0]
     name = application.get("name", "default")
-    with _stage(document) as stop:
-        if not _deploy(application, name, stop):
-            return 1
-        stop.wait()
-        if not _is_serving(name):
-            return 1  # stopped before it was ready, by a person or by an actor that could not start
-        _drain(name, settings)
+    try:
+        with _stage(document) as stop:
+            if not _deploy(application, name, stop):
+                raise _NotServed
+            stop.wait()
+            if not _is_serving(name):
+                raise _NotServed  # stopped before it was ready, by a person or by an actor that could not start
+            _drain(name, settings)
+    except _NotServed:
+        return 1
     return 0
+
+
+class _NotServed(Exception):
+    """The start has come to nothing; why has been said."""
 
 
 @contextlib.contextmanager
@@ -71,8 +84,9 @@ def _stage(document: dict[str, Any]) -> Iterator[threading.Event]:
             proxy_location=document.get("proxy_location", "Disabled"), http_options=document.get("http_options") or {}
         )
         yield stop
-    finally:
         ray_serve.shutdown()
+    finally:
+        # Alone where the start failed: Serve would wait half a minute for actors that are stuck in theirs.
         ray.shutdown()
 
 
@@ -96,25 +110,22 @@ def _deploy(application: dict[str, Any], name: str, stop: threading.Event) -> bo
 
     from actors.app import build
 
-    done = threading.Event()
-    failure: list[BaseException] = []
-
-    def deploy() -> None:
-        try:
-            app = build(application.get("args") or {})
-            ray_serve.run(app, name=name, route_prefix=application.get("route_prefix", "/"))
-        except BaseException as error:
-            failure.append(error)
-        done.set()
-
-    # In a thread, so that a signal is heard while the model loads.
-    threading.Thread(target=deploy, name="deploy", daemon=True).start()
-    while not done.wait(0.2):
-        if stop.is_set():
+    try:
+        app = build(application.get("args") or {})
+        target = ray_serve.RunTarget(app, name=name, route_prefix=application.get("route_prefix", "/"))
+        # Serve's own waiting hears no signal, and in a thread it would outlive Ray and start another one.
+        ray_serve.run_many([target], wait_for_ingress_deployment_creation=False, wait_for_applications_running=False)
+    except Exception as error:
+        print(f"{FAILED_MARK} {error}", file=sys.stderr, flush=True)
+        return False
+    while not stop.wait(LOOK_S):
+        state = ray_serve.status().applications.get(name)
+        if state is not None and state.status.value == "RUNNING":
             return True
-    if failure:
-        print(f"{FAILED_MARK} {failure[0]}", file=sys.stderr, flush=True)
-    return not failure
+        if state is not None and state.status.value in _FAILED:
+            print(f"{FAILED_MARK} {' '.join(state.message.split())}", file=sys.stderr, flush=True)
+            return False
+    return True
 
 
 def _is_serving(name: str) -> bool:

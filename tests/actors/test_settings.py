@@ -97,3 +97,32 @@ def test_settings_cannot_be_changed() -> None:
     settings = Settings()
     with pytest.raises(ValidationError):
         settings.model = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("server", "port", True),
+        ("generation", "max_rows", True),
+        ("generation", "max_rows", "8"),
+        ("prompt_cache", "max_bytes", True),
+        ("generation", "temperature", True),
+        ("generation", "trust_model_code", "yes"),
+        ("generation", "trust_model_code", 1),
+        ("server", "drain_timeout_s", float("inf")),
+        ("gpu_lease", "slice_ms", float("nan")),
+        ("generation", "context_tokens", 0),
+        ("server", "host", 5),
+    ],
+)
+def test_a_value_of_another_type_is_not_made_to_fit(section: str, key: str, value: object) -> None:
+    with pytest.raises(StartError, match=rf"^{section}\.{key}"):
+        parse({section: {key: value}})
+
+
+def test_whole_numbers_are_fine_where_others_are_too_and_lists_where_several_are() -> None:
+    server = {"drain_timeout_s": 5, "cors_origins": ["http://a"]}
+    settings = parse({"server": server, "prompt_cache": {"max_bytes": "1GiB"}})
+    assert settings.server.drain_timeout_s == 5.0
+    assert settings.server.cors_origins == ("http://a",)
+    assert settings.prompt_cache.max_bytes == 2**30

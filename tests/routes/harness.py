@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -313,6 +313,8 @@ class Call:
         self.streamed = asyncio.Event()
         self._left = asyncio.Event()
         self._body: list[bytes] = [body]
+        self.sending: Callable[[Any], Awaitable[None]] | None = None
+        """Takes what is sent, in the place of `sent`."""
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -350,6 +352,8 @@ class Call:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Any) -> None:
+        if self.sending is not None:
+            await self.sending(message)
         self.sent.append(message)
         if message["type"] == "http.response.body":
             self.streamed.set()

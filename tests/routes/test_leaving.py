@@ -137,3 +137,24 @@ async def test_a_client_that_stays_is_not_taken_for_gone() -> None:
     request.leave()
     await turns()
     assert house.generation.cancelled == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("unable to perform operation on <TCPTransport>; the handler is closed"), BrokenPipeError()]
+)
+async def test_a_write_to_a_connection_that_is_no_more_is_a_client_that_left(
+    stream: bool, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = build()
+    house.says("hi")
+
+    async def send(message: Any) -> None:
+        raise error
+
+    request = call(house, stream=stream)
+    request.sending = send
+    await request.task
+    figures = house.context.gate.statistics()
+    assert (figures.open_requests, figures.gone) == (0, 1)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
