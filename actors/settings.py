@@ -271,7 +271,7 @@ def _sentence(fault: Any) -> str:
         allowed = ", ".join(sorted(parent.model_fields)) if parent else "nothing"
         return f"{path}: unknown setting; allowed here: {allowed}"
     given = "" if isinstance(fault.get("input"), dict) else f", not {fault.get('input')!r}"
-    message = fault["msg"].removeprefix("Value error, ")
+    message = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
     return f"{path or 'args'}: {message[:1].lower()}{message[1:]}{given}{_choices(location)}"
 
 
@@ -290,6 +290,8 @@ def _type_name(annotation: Any) -> str:
         return _type_name(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
         return ", ".join(repr(value) for value in get_args(annotation))
+    if get_origin(annotation) is tuple:
+        return f"a list of {_type_name(get_args(annotation)[0])}"
     if parts := [part for part in get_args(annotation) if part is not Ellipsis]:
         return " or ".join("null" if part is type(None) else _type_name(part) for part in parts)
     return getattr(annotation, "__name__", str(annotation))

@@ -41,6 +41,9 @@ class Protocol:
 TRACE_HEADER = "x-mlx-bun-trace-id"
 """What the client calls a traced request."""
 
+LONGEST_TRACE_ID = 256
+"""Characters of it that are kept."""
+
 
 class GenerationRoute:
     """A completion route, as an ASGI application."""
@@ -56,7 +59,7 @@ class GenerationRoute:
         exchange.request_id = request_id
         request = Request(scope, receive)
         if context.tracing:
-            exchange.trace = Trace(request.headers.get(TRACE_HEADER, ""), request_id, scope["path"])
+            exchange.trace = Trace(request.headers.get(TRACE_HEADER, "")[:LONGEST_TRACE_ID], request_id, scope["path"])
         with context.gate.pass_through(), told(exchange):
             with phase(exchange.trace, "request.body_parse", "body_parse"):
                 body = await read_json(request, context.settings.server.max_body_bytes)

@@ -13,11 +13,27 @@ from collections.abc import Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from actors.errors import StartError
+from actors.errors import InvalidRequest, StartError
+from routes.errors import error_body
+from routes.wire import json_bytes
 
 BACKLOG = 2048
 """Connections the kernel keeps for us while we are busy; a burst must not be refused."""
+
+
+class _Protocol(HttpToolsProtocol):
+    """Speaks of broken HTTP in the shape of every other error."""
+
+    def send_400_response(self, msg: str) -> None:
+        body = json_bytes(error_body(InvalidRequest(msg)))
+        head = (
+            f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            "connection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -65,6 +81,7 @@ class HttpServer:
     def __init__(self, app: ASGIApp, sock: socket.socket, grace_s: float) -> None:
         config = uvicorn.Config(
             app,
+            http=_Protocol,
             lifespan="off",
             backlog=BACKLOG,
             log_config=None,

@@ -126,3 +126,10 @@ def test_whole_numbers_are_fine_where_others_are_too_and_lists_where_several_are
     assert settings.server.drain_timeout_s == 5.0
     assert settings.server.cors_origins == ("http://a",)
     assert settings.prompt_cache.max_bytes == 2**30
+
+
+def test_a_word_in_the_place_of_a_list_is_told_so() -> None:
+    with pytest.raises(StartError, match=r"^server\.cors_origins: input should be a list, not '\*' \(allowed: a list"):
+        StartError, match=r"^server\.cors_origins: input should be a list, not '\*' \(allowed: a list of"
+    ):
+        parse({"server": {"cors_origins": "*"}})
