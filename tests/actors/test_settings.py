@@ -130,6 +130,4 @@ def test_whole_numbers_are_fine_where_others_are_too_and_lists_where_several_are
 
 def test_a_word_in_the_place_of_a_list_is_told_so() -> None:
     with pytest.raises(StartError, match=r"^server\.cors_origins: input should be a list, not .* \(allowed: a list of"):
-        StartError, match=r"^server\.cors_origins: input should be a list, not '\*' \(allowed: a list of"
-    ):
         parse({"server": {"cors_origins": "*"}})
