@@ -20,15 +20,15 @@ from routes.context import AppContext, lane
 from routes.disconnect import while_connected
 from routes.exchange import Exchange, exchange_of, note_error
 from routes.logprobs import logprobs_block
+from routes.order import Order
 from routes.parts import Content, Part, Reasoning, ToolCall
 from routes.plan import plan_row
-from routes.prompt import MakePrompt, Prompt
+from routes.prompt import Prompt
 from routes.row import RowAnswer
 from routes.sampling import sampling_defaults
 from routes.schema.gaps import gaps
-from routes.schema.generation import GenerationFields
-from routes.shape import Choice, ShapeMaker
-from routes.sse import DONE, HEARTBEAT, EventStream, error_frame
+from routes.shape import Choice, Shape, Usage
+from routes.sse import EventStream
 from routes.trace import phase
 
 _TOKEN_BYTES = 4
@@ -43,9 +43,7 @@ class Job:
 
     context: AppContext
     request_id: RequestId
-    prompt: MakePrompt
-    wanted: GenerationFields
-    shape: ShapeMaker
+    order: Order
 
 
 @dataclass(frozen=True)
@@ -62,16 +60,21 @@ class _Run:
     headers: dict[str, str]
     """Of the response."""
 
-    def usage(self) -> dict[str, object]:
-        prompt_tokens = len(self.submit.prompt) // _TOKEN_BYTES
-        completion_tokens = sum(row.completion_tokens for row in self.rows)
-        return {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": self.rows[0].cached_tokens},
-            "lane": lane(self.description),
-        }
+    def usage(self) -> Usage:
+        return Usage(
+            prompt_tokens=len(self.submit.prompt) // _TOKEN_BYTES,
+            cached_tokens=self.rows[0].cached_tokens,
+            completion_tokens=sum(row.completion_tokens for row in self.rows),
+            reasoning_tokens=sum(row.reasoning_tokens for row in self.rows),
+            lane=lane(self.description),
+        )
+
+    def shape(self) -> Shape:
+        return self.job.order.shape(self.job.request_id, self.description.model_id, int(time.time()))
+
+    async def conclude(self) -> None:
+        if self.job.order.conclude is not None:
+            await self.job.order.conclude()
 
 
 async def answer(job: Job, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,7 +91,7 @@ async def answer(job: Job, scope: Scope, receive: Receive, send: Send) -> None:
         async with while_connected(receive):
             run = await _prepare(job, exchange)
             with phase(exchange.trace, "completion.total"):
-                if job.wanted.stream:
+                if job.order.wanted.stream:
                     await _stream(run, send)
                     return
                 body = await _collect(run)
@@ -101,7 +104,7 @@ async def answer(job: Job, scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _prepare(job: Job, exchange: Exchange) -> _Run:
-    context, wanted = job.context, job.wanted
+    context, wanted = job.context, job.order.wanted
     description = context.generation.description
     with phase(exchange.trace, "request.prompt_prepare", "prepare_completion"):
         prompt, warning = await _prompt(job)
@@ -131,16 +134,16 @@ async def _prompt(job: Job) -> tuple[Prompt, str | None]:
     Where only some keywords of a schema cannot be enforced, the rest of it is.
     """
     prepare = job.context.preparation.run
-    prompt = await prepare(partial(job.prompt, None))
+    prompt = await prepare(partial(job.order.prompt, None))
     if prompt.constraint is None:
         return prompt, None
     reason = job.context.no_grammar or await job.context.generation.compile(prompt.constraint)
     if reason is None:
-        wish = job.wanted.constraint
+        wish = job.order.wanted.constraint
         left_out = gaps(wish.source) if wish is not None and wish.kind == "json_schema" else ()
         return prompt, f"grammar not enforced: the JSON schema's {', '.join(left_out)}" if left_out else None
     if prompt.instruction is not None:
-        prompt = await prepare(partial(job.prompt, prompt.instruction))
+        prompt = await prepare(partial(job.order.prompt, prompt.instruction))
     return replace(prompt, constraint=None), f"grammar not enforced: {_header_text(reason)}"
 
 
@@ -196,7 +199,7 @@ def _end(deltas: RowDeltas, name: RequestId, finish: str | None, left: int) -> N
 
 async def _stream(run: _Run, send: Send) -> None:
     context = run.job.context
-    shape = run.job.shape(run.job.request_id, run.description.model_id, int(time.time()))
+    shape = run.shape()
     events = EventStream(send, run.headers, run.exchange.trace)
     clock, spoken, index = context.clock, context.clock.now(), 0
     try:
@@ -213,14 +216,16 @@ async def _stream(run: _Run, send: Send) -> None:
                         await events.write(frames)
                         spoken = clock.now()
                     elif row.buffering and clock.now() - spoken >= HEARTBEAT_S:
-                        await events.write(HEARTBEAT)
+                        await events.write(shape.heartbeat)
                         spoken = clock.now()
-        await events.end(shape.closing(index, run.rows[index].finish or "stop", run.usage()) + DONE)
+        closing = shape.closing(index, run.rows[index].finish or "stop", run.usage())
+        await run.conclude()
+        await events.end(closing + shape.end)
     except Exception as error:
         if not events.begun:
             raise
         note_error(run.exchange, error)
-        await events.end(error_frame(error))
+        await events.end(shape.failing(error))
 
 
 async def _collect(run: _Run) -> bytes:
@@ -228,17 +233,19 @@ async def _collect(run: _Run) -> bytes:
     async with _parts(run) as said:
         async for index, parts in said:
             collected[index] += parts
-    shape = run.job.shape(run.job.request_id, run.description.model_id, int(time.time()))
     choices = [_choice(run, row, parts) for row, parts in zip(run.rows, collected, strict=True)]
-    return shape.whole(choices, run.usage())
+    body = run.shape().whole(choices, run.usage())
+    await run.conclude()
+    return body
 
 
 def _choice(run: _Run, row: RowAnswer, parts: list[Part]) -> Choice:
-    top = run.job.wanted.top_logprobs
+    top = run.job.order.wanted.top_logprobs
     return Choice(
         content="".join(part.text for part in parts if isinstance(part, Content)),
         reasoning="".join(part.text for part in parts if isinstance(part, Reasoning)),
         calls=tuple(part for part in parts if isinstance(part, ToolCall)),
         finish=row.finish or "stop",
         logprobs=None if top is None else logprobs_block(row.scored, top, run.job.context.tokenizer.piece),
+        parts=tuple(parts),
     )

@@ -10,20 +10,23 @@ from actors.ids import chat_completion_id, tool_call_id
 from routes.context import AppContext
 from routes.enforcement import enforced
 from routes.generation import Protocol
+from routes.order import Order
 from routes.parts import Content, Part, ToolCall
-from routes.prompt import MakePrompt, Prompt
+from routes.prompt import Prompt
 from routes.schema.chat import ChatCompletion, read_chat_completion
 from routes.schema.constraint import instruction
 from routes.schema.fields import Body
-from routes.schema.generation import GenerationFields
 from routes.schema.messages import Message
-from routes.shape import Choice
-from routes.sse import frame
+from routes.shape import Choice, Usage
+from routes.sse import DONE, HEARTBEAT, error_frame, frame
 from routes.wire import json_bytes
 
 
 class ChatShape:
     """The chat protocol's JSON. What does not change from frame to frame is encoded once."""
+
+    heartbeat = HEARTBEAT
+    end = DONE
 
     def __init__(self, response_id: str, model: str, created: int) -> None:
         self._about = {"id": response_id, "created": created, "model": model}
@@ -36,12 +39,15 @@ class ChatShape:
     def pieces(self, index: int, parts: Sequence[Part]) -> bytes:
         return b"".join([self._piece(index, part) for part in parts])
 
-    def closing(self, index: int, finish: str, usage: dict[str, object] | None) -> bytes:
-        return self._chunk(index, {}, finish, **({} if usage is None else {"usage": usage}))
+    def closing(self, index: int, finish: str, usage: Usage | None) -> bytes:
+        return self._chunk(index, {}, finish, **({} if usage is None else {"usage": usage.counted()}))
 
-    def whole(self, choices: Sequence[Choice], usage: dict[str, object]) -> bytes:
+    def failing(self, error: Exception) -> bytes:
+        return error_frame(error)
+
+    def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
         listed = [_choice(index, choice) for index, choice in enumerate(choices)]
-        return json_bytes({**self._about, "object": "chat.completion", "choices": listed, "usage": usage})
+        return json_bytes({**self._about, "object": "chat.completion", "choices": listed, "usage": usage.counted()})
 
     def _piece(self, index: int, part: Part) -> bytes:
         if isinstance(part, ToolCall):
@@ -80,9 +86,9 @@ def _call(call: ToolCall) -> dict[str, object]:
     return {"id": tool_call_id(), "type": "function", "function": function}
 
 
-def _read(context: AppContext, body: Body, headers: Mapping[str, str]) -> tuple[MakePrompt, GenerationFields]:
+async def _read(context: AppContext, body: Body, headers: Mapping[str, str]) -> Order:
     chat = read_chat_completion(body, headers, context.card.model_id)
-    return lambda words: chat_prompt(context, chat, words), chat.generation
+    return Order(lambda words: chat_prompt(context, chat, words), chat.generation, ChatShape)
 
 
 def chat_prompt(context: AppContext, chat: ChatCompletion, words: str | None) -> Prompt:
@@ -132,4 +138,4 @@ def instructed(messages: Sequence[Message], words: str) -> tuple[Message, ...]:
     return ({"role": "system", "content": words}, *messages)
 
 
-CHAT = Protocol(chat_completion_id, _read, ChatShape)
+CHAT = Protocol(chat_completion_id, _read)

@@ -7,19 +7,22 @@ from collections.abc import Mapping, Sequence
 from actors.ids import text_completion_id
 from routes.context import AppContext
 from routes.generation import Protocol
+from routes.order import Order
 from routes.output import plain_splitter
 from routes.parts import Part, ToolCall
-from routes.prompt import MakePrompt, Prompt
+from routes.prompt import Prompt
 from routes.schema.completions import read_text_completion
 from routes.schema.fields import Body
-from routes.schema.generation import GenerationFields
-from routes.shape import Choice
-from routes.sse import frame
+from routes.shape import Choice, Usage
+from routes.sse import DONE, HEARTBEAT, error_frame, frame
 from routes.wire import json_bytes
 
 
 class TextShape:
     """The text protocol's JSON. What does not change from frame to frame is encoded once."""
+
+    heartbeat = HEARTBEAT
+    end = DONE
 
     def __init__(self, response_id: str, model: str, created: int) -> None:
         self._about = {"id": response_id, "object": "text_completion", "created": created, "model": model}
@@ -35,16 +38,21 @@ class TextShape:
         head, tail = self._around[index]
         return b"".join([head + json_bytes(part.text) + tail for part in parts if not isinstance(part, ToolCall)])
 
-    def closing(self, index: int, finish: str, usage: dict[str, object] | None) -> bytes:
+    def closing(self, index: int, finish: str, usage: Usage | None) -> bytes:
         return self._chunk(index, "", finish, usage)
 
-    def whole(self, choices: Sequence[Choice], usage: dict[str, object]) -> bytes:
-        listed = [_choice(index, choice) for index, choice in enumerate(choices)]
-        return json_bytes({**self._about, "choices": listed, "usage": usage})
+    def failing(self, error: Exception) -> bytes:
+        return error_frame(error)
 
-    def _chunk(self, index: int, text: str, finish: str | None, usage: dict[str, object] | None) -> bytes:
+    def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
+        listed = [_choice(index, choice) for index, choice in enumerate(choices)]
+        return json_bytes({**self._about, "choices": listed, "usage": usage.counted()})
+
+    def _chunk(self, index: int, text: str, finish: str | None, usage: Usage | None) -> bytes:
         choices = [{"index": index, "text": text, "finish_reason": finish}]
-        return frame(json_bytes({**self._about, "choices": choices, **({} if usage is None else {"usage": usage})}))
+        return frame(
+            json_bytes({**self._about, "choices": choices, **({} if usage is None else {"usage": usage.counted()})})
+        )
 
 
 def _choice(index: int, choice: Choice) -> dict[str, object]:
@@ -52,15 +60,15 @@ def _choice(index: int, choice: Choice) -> dict[str, object]:
     return entry if choice.logprobs is None else {**entry, "logprobs": choice.logprobs}
 
 
-def _read(context: AppContext, body: Body, headers: Mapping[str, str]) -> tuple[MakePrompt, GenerationFields]:
+async def _read(context: AppContext, body: Body, headers: Mapping[str, str]) -> Order:
     completion = read_text_completion(body, headers)
 
     def prompt(_: str | None) -> Prompt:
         tokens = context.tokenizer.encode(completion.prompt)
         return Prompt(tokens, plain_splitter, constraint=completion.generation.constraint)
 
-    return prompt, completion.generation
+    return Order(prompt, completion.generation, TextShape)
 
 
-TEXT = Protocol(text_completion_id, _read, TextShape)
+TEXT = Protocol(text_completion_id, _read)
 """The way of every raw continuation."""

@@ -111,7 +111,7 @@ class ErrorMiddleware:
         except Exception as error:
             note_error(exchange, error)
             if not exchange.status:
-                await error_response(error)(scope, receive, send)
+                await error_response(error, scope["path"])(scope, receive, send)
 
 
 def note_error(exchange: Exchange, error: Exception) -> None:

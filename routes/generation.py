@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,14 +16,12 @@ from routes.answer import Job, answer
 from routes.body import read_json
 from routes.context import AppContext
 from routes.exchange import Exchange, exchange_of
-from routes.prompt import MakePrompt
+from routes.order import Order
 from routes.schema.fields import Body
-from routes.schema.generation import GenerationFields
-from routes.shape import ShapeMaker
 from routes.trace import Trace, phase
 
-ReadRequest = Callable[[AppContext, Body, Mapping[str, str]], tuple[MakePrompt, GenerationFields]]
-"""From body and headers to the work that makes the prompt, and the fields all protocols share."""
+ReadRequest = Callable[[AppContext, Body, Mapping[str, str]], Awaitable[Order]]
+"""From body and headers to what is wanted."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,6 @@ class Protocol:
     """Makes the id of a response."""
     read: ReadRequest
     """Checks a body; raises `InvalidRequest`."""
-    shape: ShapeMaker
-    """Writes the protocol's JSON."""
 
 
 TRACE_HEADER = "x-mlx-bun-trace-id"
@@ -63,8 +59,8 @@ class GenerationRoute:
         with context.gate.pass_through(), told(exchange):
             with phase(exchange.trace, "request.body_parse", "body_parse"):
                 body = await read_json(request, context.settings.server.max_body_bytes)
-                prompt, fields = protocol.read(context, body, request.headers)
-            await answer(Job(context, request_id, prompt, fields, protocol.shape), scope, receive, send)
+                order = await protocol.read(context, body, request.headers)
+            await answer(Job(context, request_id, order), scope, receive, send)
 
 
 @contextmanager

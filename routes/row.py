@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from actors.generation.messages import Delta, Score
 from routes.detokenize import Detokenizer
-from routes.parts import Part, Splitter, ToolCall
+from routes.parts import Part, Reasoning, Splitter, ToolCall
 from routes.stops import StopMatcher
 
 
@@ -23,6 +23,9 @@ class RowAnswer:
         """Tokens generated: an end token counts, tokens after a stop string do not."""
         self.cached_tokens = 0
         """Prompt tokens that came from the prompt cache."""
+        self.reasoning_tokens = 0
+        """Of the tokens generated, those of thinking blocks; markup counts with what follows it."""
+        self._untold = 0
         self.calls = 0
         """Tool calls so far."""
         self.scored: list[tuple[int, Score]] = []
@@ -51,8 +54,17 @@ class RowAnswer:
         if ended or self._matcher.matched is not None:
             parts += self._splitter.flush()
         self.calls += sum(isinstance(part, ToolCall) for part in parts)
+        self._count_reasoning(parts)
         self.finish = self._finish(delta)
         return parts
+
+    def _count_reasoning(self, parts: Sequence[Part]) -> None:
+        """Tokens belong to the part that they complete."""
+        if not parts:
+            return
+        if isinstance(parts[-1], Reasoning):
+            self.reasoning_tokens += self.completion_tokens - self._untold
+        self._untold = self.completion_tokens
 
     def _finish(self, delta: Delta) -> str | None:
         if self._splitter.done:

@@ -10,9 +10,13 @@ import pytest
 from routes.chat import ChatShape
 from routes.completions import TextShape
 from routes.parts import Content, Reasoning, ToolCall
-from routes.shape import Choice
+from routes.shape import Choice, Usage
 
-USAGE: dict[str, object] = {"total_tokens": 3}
+USAGE = Usage(prompt_tokens=2, cached_tokens=1, completion_tokens=1, reasoning_tokens=0, lane="batched")
+COUNTED = (
+    '{"prompt_tokens":2,"completion_tokens":1,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":1},'
+    '"lane":"batched"}'
+)
 SCORED: dict[str, list[dict[str, object]]] = {"content": [{"id": 1, "logprob": -0.5}]}
 ODD = 'tag "content":"" \\ \n\u2028 é😀'
 
@@ -40,7 +44,7 @@ def test_the_frames_of_a_chat_stream() -> None:
     shape = chat()
     role = chunk(1, '{"role":"assistant","content":""}')
     stop = chunk(0, "{}", '"stop"')
-    last = chunk(0, "{}", '"tool_calls"', ',"usage":{"total_tokens":3}')
+    last = chunk(0, "{}", '"tool_calls"', ',"usage":' + COUNTED)
     assert shape.opening(1).decode() == f"data: {role}\n\n"
     assert shape.closing(0, "stop", None).decode() == f"data: {stop}\n\n"
     assert shape.closing(0, "tool_calls", USAGE).decode() == f"data: {last}\n\n"
@@ -106,7 +110,7 @@ def test_a_whole_chat_message(choice: Choice, message: str) -> None:
     assert body == (
         '{"id":"id-1","created":7,"model":"m","object":"chat.completion","choices":[{"index":0,"message":'
         + message
-        + f',"finish_reason":"{choice.finish}"}}],"usage":{{"total_tokens":3}}}}'
+        + f',"finish_reason":"{choice.finish}"}}],"usage":{COUNTED}}}'
     )
 
 
@@ -129,5 +133,5 @@ def test_the_frames_of_a_text_stream() -> None:
         f'data: {head}[{{"index":1,"text":"","finish_reason":"length"}}]}}\n\n'
     )
     assert shape.closing(0, "stop", USAGE).decode() == (
-        f'data: {head}[{{"index":0,"text":"","finish_reason":"stop"}}],"usage":{{"total_tokens":3}}}}\n\n'
+        f'data: {head}[{{"index":0,"text":"","finish_reason":"stop"}}],"usage":{COUNTED}}}\n\n'
     )
