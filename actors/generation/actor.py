@@ -20,9 +20,9 @@ from actors.errors import QueueFull, ShuttingDown, StartError
 from actors.generation import marks
 from actors.generation.engine import Engine
 from actors.generation.events import Outgoing
+from actors.generation.grammar.bounded import following
 from actors.generation.grammar.compiler import Compiled, Refused
 from actors.generation.grammar.constraint import Constraint
-from actors.generation.grammar.matcher import RowMatcher
 from actors.generation.grammars import Grammars
 from actors.generation.loading import Loaded, load
 from actors.generation.mailbox import Mailbox
@@ -163,7 +163,7 @@ class GenerationScheduler:
         waiting = self._line.waiting
         rows = rows_of(request, tokens)
         for row in rows:
-            row.matcher = None if grammar is None else RowMatcher(grammar)
+            row.matcher = None if grammar is None else following(grammar)
             row.marks = [] if request.traced else None
             marks.note(row, "completion.placement", started, rows=len(rows))
             self._line.join(row)

@@ -42,7 +42,12 @@ class _Picker:
         self.process = LogitProcessors(asked, histories)
         self.sample = RowSampler(asked)
         self.scores = Scores([row.request.top_logprobs for row in rows], beside)
-        self.ruled = [(index, row) for index, row in enumerate(rows) if row.matcher is not None]
+        self._matched = [(index, row) for index, row in enumerate(rows) if row.matcher is not None]
+
+    @property
+    def ruled(self) -> list[tuple[int, Row]]:
+        """The rows whose next token is not free, and their places."""
+        return [(index, row) for index, row in self._matched if row.matcher is not None and row.matcher.binding]
 
 
 class DecodeBatch:

@@ -25,6 +25,11 @@ class Matcher(Protocol):
         """Why the row cannot go on."""
         ...
 
+    @property
+    def binding(self) -> bool:
+        """Whether it has a say about one of the next two tokens; where not, `fill` need not be asked."""
+        ...
+
     def accept(self, token: int) -> bool:
         """Move on by one token. False when the row cannot go on, see `problem`."""
         ...

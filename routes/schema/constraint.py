@@ -65,7 +65,7 @@ def instruction(constraint: Constraint) -> str | None:
             return f"Answer only with text that matches this regular expression:\n{constraint.source}"
         case "choice":
             return f"Answer with exactly one of these texts and nothing else:\n{constraint.source}"
-        case "structural":
+        case "structural" | "free":
             return None
 
 

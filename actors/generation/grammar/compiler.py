@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from actors import priority
 from actors.generation.grammar.child import COMPILE_STACK, plain
-from actors.generation.grammar.constraint import Constraint
+from actors.generation.grammar.constraint import Budget, Constraint
 from actors.generation.grammar.modest import modest
 from actors.generation.grammar.prover import Bounds, ChildLost, Prover
 from actors.generation.grammar.recipe import build
@@ -37,8 +37,8 @@ RETRY_S = 60.0
 class Compiled:
     """A grammar ready for `RowMatcher`. May be shared by any number of rows."""
 
-    grammar: CompiledGrammar
-    """xgrammar's own."""
+    grammar: CompiledGrammar | None
+    """xgrammar's own; None where any text will do."""
     tokens: Tokens
     """The vocabulary it is for."""
     after: str | None
@@ -47,6 +47,8 @@ class Compiled:
     """Text that makes it begin after `after`, when the answer begins with it; None where it always does."""
     size: int
     """Bytes it holds."""
+    budget: Budget | None = None
+    """How much may be thought before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,12 @@ class GrammarHouse:
 
         Equal constraints that come together are compiled once. Cancelling abandons the waiting alone.
         """
-        key = dataclasses.replace(constraint, after=None, opens=None)
+        budget = constraint.budget
+        if budget is not None and max(budget.closing) >= self.tokens.size:
+            return Refused("the model has no token for the end of its thinking")
+        if constraint.kind == "free":
+            return Compiled(None, self.tokens, None, None, 0, budget)
+        key = dataclasses.replace(constraint, after=None, opens=None, budget=None)
         outcome = self._find(key)
         if outcome is None:
             flight = self._flights.get(key)
@@ -108,8 +115,8 @@ class GrammarHouse:
                 flight = self._flights[key] = asyncio.ensure_future(self._compile(key))
                 flight.add_done_callback(lambda _: self._flights.pop(key))
             outcome = await asyncio.shield(flight)
-        if isinstance(outcome, Compiled) and constraint.after is not None:
-            return dataclasses.replace(outcome, after=constraint.after, opens=constraint.opens)
+        if isinstance(outcome, Compiled) and key != constraint:
+            return dataclasses.replace(outcome, after=constraint.after, opens=constraint.opens, budget=budget)
         return outcome
 
     async def warm(self) -> None:

@@ -18,13 +18,14 @@ class RowMatcher:
     """Follows one row through its grammar. Engine thread only; xgrammar is imported by then.
 
     Args:
-        compiled: the grammar.
+        compiled: with a grammar.
     """
 
     def __init__(self, compiled: Compiled) -> None:
         import torch
         from xgrammar import GrammarMatcher
 
+        assert compiled.grammar is not None
         self._tokens = compiled.tokens
         self._matcher: Any = GrammarMatcher(compiled.grammar)
         self._after = compiled.after
@@ -35,6 +36,8 @@ class RowMatcher:
         self._shared = torch.from_numpy(self._next)
         self._known = False
         self._stuck = False
+        self.binding = True
+        """A grammar always has a say."""
         self.finished = False
         """The answer is complete: nothing could follow but its end or whitespace."""
         self.problem: str | None = None

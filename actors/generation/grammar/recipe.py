@@ -38,6 +38,8 @@ def build(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar:
         case "structural":
             _check_patterns(_document(constraint.source))
             return compiler.compile_structural_tag(constraint.source)
+        case "free":
+            raise ValueError("any text needs no grammar")
 
 
 def _schema(compiler: GrammarCompiler, source: str, any_whitespace: bool, strict: bool) -> CompiledGrammar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,14 @@ class Tokens:
         bits = np.zeros(self.words * WORD_BITS, dtype=np.uint8)
         bits[list(tokens)] = 1
         return np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32).view(np.int32)
+
+    @functools.cached_property
+    def spellings(self) -> list[bytes]:
+        """As `texts`, with the names of special tokens for theirs: what somebody who looks for marks reads."""
+        spelled = list(self.texts)
+        for text, token in self.special.items():
+            spelled[token] = text.encode()
+        return spelled
 
     def single(self, text: str) -> int | None:
         """The one token that is this text, special or not; None when it takes several."""

@@ -60,6 +60,7 @@ class Turns:
     ) -> None:
         self.taken: list[int] = []
         self.fills = 0
+        self.binding = True
         self.finished = False
         self.problem: str | None = None
         self._length = length
