@@ -8,12 +8,15 @@
     │   ├── Unauthorized          401
     │   ├── NotFound              404
     │   ├── MethodNotAllowed      405
+    │   ├── Conflict              409
     │   ├── BodyTooLarge          413
     │   ├── QueueFull             429, resource_admission / queue_full
     │   └── ClientGone            499
     └── ServiceError          the server is at fault (5xx)
         ├── GenerationFailed      500
         ├── EngineUnavailable     502, engine_unavailable
+        ├── StoreUnavailable      503, store_unavailable
+        ├── LibraryUnavailable    503, library_unavailable
         └── ShuttingDown          503, shutting_down
 
 Errors cross process boundaries, so each one is rebuilt from its positional arguments: `message` is the only
@@ -72,6 +75,12 @@ class MethodNotAllowed(RequestError):
     status = 405
 
 
+class Conflict(RequestError):
+    """It would have to be done twice at once; the same request may succeed later."""
+
+    status = 409
+
+
 class BodyTooLarge(RequestError):
     status = 413
     type = "invalid_request_error"
@@ -104,6 +113,20 @@ class EngineUnavailable(ServiceError):
 
     status = 502
     type = "engine_unavailable"
+
+
+class LibraryUnavailable(ServiceError):
+    """The library died or cannot be reached; it restarts by itself. Nothing else waits for it."""
+
+    status = 503
+    type = "library_unavailable"
+
+
+class StoreUnavailable(ServiceError):
+    """The response store died or cannot be reached; it restarts by itself, empty."""
+
+    status = 503
+    type = "store_unavailable"
 
 
 class ShuttingDown(ServiceError):

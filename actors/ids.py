@@ -6,7 +6,7 @@ import secrets
 from typing import NewType
 
 RequestId = NewType("RequestId", str)
-"""One client request; also the `id` of its response (`chatcmpl-…`, `cmpl-…`)."""
+"""One client request; also the `id` of its response (`chatcmpl-…`, `cmpl-…`, `resp_…`)."""
 
 IngressId = NewType("IngressId", str)
 """One life of one ingress replica. A restarted replica has a new one."""
@@ -24,6 +24,19 @@ def chat_completion_id() -> RequestId:
 
 def text_completion_id() -> RequestId:
     return RequestId(f"cmpl-{secrets.token_hex(12)}")
+
+
+def embedding_id() -> RequestId:
+    return RequestId(f"embd-{secrets.token_hex(12)}")
+
+
+def response_id() -> RequestId:
+    return RequestId(f"resp_{secrets.token_hex(12)}")
+
+
+def item_id(kind: str) -> str:
+    """An item of a response or of its input; `kind` is `msg`, `rs`, `fc` and such."""
+    return f"{kind}_{secrets.token_hex(12)}"
 
 
 def tool_call_id() -> str:

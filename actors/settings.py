@@ -172,6 +172,59 @@ class PromptCacheSettings(Section):
 
     max_bytes: Size = Field(default=8 * 2**30, description="RAM for stored prefixes; 0 switches the cache off.")
     min_tokens: int = Field(default=16, ge=1, description="Shorter prefixes are not worth an entry.")
+    idle_s: float = Field(
+        default=300.0, gt=0, description="An entry unused for this long leaves the RAM once it is durable on the SSD."
+    )
+    pressure: float = Field(
+        default=0.85,
+        gt=0,
+        le=1,
+        description="Prefixes are given up while the machine's memory (on a GPU, the part of it that MLX should use) is "
+        "fuller than this; 1 never does that.",
+    )
+    boundary_tokens: int = Field(
+        default=2048,
+        ge=0,
+        description="For models whose caches cannot be cut anywhere (state space layers, sliding windows): keep the "
+        "state after every so many tokens of a prompt; 0 keeps it only where turns end.",
+    )
+
+
+class EmbeddingSettings(Section):
+    """Embeddings: the model, and the line in front of it."""
+
+    model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Embedding model beside the chat model: a hub repo id or the path of a local folder. Unset serves "
+        "embeddings only where `model` itself is an embedding model.",
+    )
+    queue: int = Field(
+        default=64, ge=1, description="Embedding requests that may wait or be computed; one more answers 429."
+    )
+    stall_s: float = Field(
+        default=0.2,
+        gt=0,
+        le=10,
+        description="How long a forward pass should take at most; running chats wait about that long. Sets the tokens "
+        "of a pass from the measured rate.",
+    )
+    batch_tokens: int = Field(
+        default=8192, ge=64, le=2**20, description="Tokens of a pass at most, padding included, whatever the rate."
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="Type of the weights, as `generation.dtype`."
+    )
+
+
+class ResponseSettings(Section):
+    """The store behind `previous_response_id` of POST /v1/responses."""
+
+    max_bytes: Size = Field(
+        default=32 * 2**20,
+        description="RAM for stored responses; the least recently used go first. 0 stores none.",
+    )
+    ttl_s: float = Field(default=3600.0, gt=0, description="How long a stored response lives.")
 
 
 class LeaseWeights(Section):
@@ -221,6 +274,8 @@ class Settings(Section):
     ingress: IngressSettings = Field(default_factory=IngressSettings, description="HTTP processes.")
     generation: GenerationSettings = Field(default_factory=GenerationSettings, description="Generation.")
     prompt_cache: PromptCacheSettings = Field(default_factory=PromptCacheSettings, description="Prompt cache.")
+    embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings, description="Embeddings.")
+    responses: ResponseSettings = Field(default_factory=ResponseSettings, description="Stored responses.")
     gpu_lease: LeaseSettings = Field(default_factory=LeaseSettings, description="GPU lease.")
     logging: LoggingSettings = Field(default_factory=LoggingSettings, description="Logging.")
 
