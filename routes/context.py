@@ -7,17 +7,30 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from actors.clock import Clock, MonotonicClock
+from actors.embedding.client import EmbeddingClient
 from actors.generation.client import GenerationClient
 from actors.generation.messages import Description
 from actors.gpu_lease.messages import LeaseStatistics
 from actors.models.card import ModelCard
 from actors.prompt_cache.messages import CacheStatistics
+from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
+from routes.embedding_tokenizer import EmbeddingTokenizer
 from routes.enforcement import Frame, frame_of
 from routes.gate import Gate
 from routes.output import OutputFormat
 from routes.preparation import Preparation
 from routes.tokenizer import ChatTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """The embedding model of a server."""
+
+    client: EmbeddingClient
+    """The way to it."""
+    tokenizer: EmbeddingTokenizer
+    """Its tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,8 @@ class AppContext:
     """Asks the prompt-cache manager."""
     lease_statistics: Callable[[], Awaitable[LeaseStatistics]]
     """Asks the GPU lease."""
+    responses: ResponseStoreClient
+    """The way to the response store."""
     output: OutputFormat
     """How the model marks thinking and tool calls."""
     preparation: Preparation
@@ -46,6 +61,10 @@ class AppContext:
     """Name of this ingress replica, for statistics."""
     gate: Gate = field(default_factory=Gate)
     """Counts requests, and refuses them while the server stops."""
+    generates: bool = True
+    """Whether the served model generates; False for an embedding model."""
+    embeddings: Embeddings | None = None
+    """The embedding model: the served one, or one beside it."""
     no_grammar: str | None = None
     """Why no constraint is enforced by a grammar; None when they are."""
     tracing: bool = False
@@ -54,8 +73,8 @@ class AppContext:
     """Measures durations."""
 
     @cached_property
-    def calls_frame(self) -> Frame | None:
-        """How the model's tool calls are enforced; None when they cannot be."""
+    def calls_frame(self) -> Frame:
+        """How the model's tool calls are enforced."""
         output, tokenizer = self.output, self.tokenizer
         name = output.reasoning.name if output.reasoning.calls else output.calls.name
         return frame_of(name, tokenizer.template_text, tokenizer.tokens)

@@ -12,6 +12,7 @@ import msgspec
 
 from actors.errors import InvalidRequest
 from actors.generation.grammar.constraint import Constraint
+from routes.arguments import BRACKETS, ELEMENTS, MOST_WHITESPACE, BracketNotation, ElementNotation
 from routes.schema.tools import Toolbox
 
 _NAME = "NAME"
@@ -22,8 +23,7 @@ _ANY_JSON = {"type": ["object", "array"]}
 """As `Constraint` has it for the kind `json`."""
 MOST_CHARACTERS = 2 << 20
 """Of an enforced constraint, with the schemas of all tools."""
-MOST_WHITESPACE = 8
-"""Whitespace characters in a row that the arguments of an enforced call may have."""
+Notation = ElementNotation | BracketNotation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,40 +34,61 @@ class Frame:
     """Everything before the arguments."""
     end: str
     """Everything after them."""
-    style: str = "json"
-    """How arguments are written, in xgrammar's words."""
+    style: str | Notation = "json"
+    """How arguments are written: a style of xgrammar's, or a notation of our own."""
     separator: str | None = "\n"
     """Between two calls; None where only one call is enforced."""
+    around: tuple[str, str] = ("", "")
+    """What stands around all calls together."""
 
 
 FRAMES: Mapping[str, Frame] = {
     "hermes": Frame('<tool_call>\n{"name": "NAME", "arguments": ', "}\n</tool_call>"),
     "qwen_xml": Frame("<tool_call>\n<function=NAME>\n", "\n</function>\n</tool_call>", "qwen_xml"),
     "glm": Frame("<tool_call>NAME\n", "</tool_call>", "glm_xml"),
+    "minicpm": Frame('<function name="NAME">', "</function>", ELEMENTS["minicpm"]),
+    "longcat": Frame("<longcat_tool_call>NAME\n", "</longcat_tool_call>", ELEMENTS["longcat"]),
     "minimax": Frame(
-        '<minimax:tool_call>\n<invoke name="NAME">\n', "</invoke>\n</minimax:tool_call>", "minimax_xml", None
+        '<invoke name="NAME">\n',
+        "</invoke>\n",
+        "minimax_xml",
+        "",
+        ("<minimax:tool_call>\n", "</minimax:tool_call>"),
+    ),
+    "muse_spark": Frame(
+        '<atem:invoke name="NAME">\n',
+        "</atem:invoke>\n",
+        ELEMENTS["muse_spark"],
+        "",
+        ("<atem:function_calls>\n", "</atem:function_calls>"),
     ),
     "gemma4": Frame("<|tool_call>call:NAME", "<tool_call|>", "gemma", ""),
-    "mistral": Frame("[TOOL_CALLS]NAME[ARGS]", "", "json", None),
-    "mistral_list": Frame('[TOOL_CALLS] [{"name": "NAME", "arguments": ', "}]", "json", None),
+    "function_gemma": Frame("<start_function_call>call:NAME", "<end_function_call>", BRACKETS["function_gemma"], ""),
+    "mistral": Frame("[TOOL_CALLS]NAME[ARGS]", "", "json", ""),
+    "mistral_list": Frame('{"name": "NAME", "arguments": ', "}", "json", ", ", ("[TOOL_CALLS] [", "]")),
     "llama": Frame('{"name": "NAME", "parameters": ', "}", "json", "; "),
+    "pythonic": Frame("NAME", "", BRACKETS["pythonic"], ", ", ("[", "]")),
+    "lfm2": Frame("NAME", "", BRACKETS["pythonic"], ", ", ("<|tool_call_start|>[", "]<|tool_call_end|>")),
     "deepseek_fenced": Frame(
-        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n",
-        "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n",
+        "\n```<｜tool▁call▁end｜>",
         "json",
-        None,
+        "\n",
+        ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
     ),
     "deepseek": Frame(
-        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>",
-        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>",
+        "<｜tool▁call▁end｜>",
         "json",
-        None,
+        "",
+        ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
     ),
     "deepseek_dsml": Frame(
-        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="NAME">\n',
-        "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+        '<｜DSML｜invoke name="NAME">\n',
+        "</｜DSML｜invoke>\n",
         "deepseek_xml",
-        None,
+        "",
+        ("<｜DSML｜function_calls>\n", "</｜DSML｜function_calls>"),
     ),
     "kimi": Frame(
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>",
@@ -78,10 +99,12 @@ FRAMES: Mapping[str, Frame] = {
     "harmony": Frame("<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>", "", "json", None),
 }
 """By name of the tool format, or of a dialect of it."""
+_TAGGED: Mapping[str, str] = {"<function name=": "minicpm", "<function=": "qwen_xml", "<arg_key>": "glm"}
+"""What in a template tells which of the families that share a tag it is."""
 
 
-def frame_of(format_name: str, template: str, tokens: frozenset[str]) -> Frame | None:
-    """How this model writes calls; None when its calls cannot be enforced.
+def frame_of(format_name: str, template: str, tokens: frozenset[str]) -> Frame:
+    """How this model writes calls.
 
     Args:
         format_name: of its tool format.
@@ -89,18 +112,16 @@ def frame_of(format_name: str, template: str, tokens: frozenset[str]) -> Frame |
         tokens: its special and added tokens.
     """
     if format_name == "tagged":
-        format_name = "qwen_xml" if "<function=" in template else "glm" if "<arg_key>" in template else "hermes"
-        if "<function name=" in template:
-            return None
+        format_name = next((name for mark, name in _TAGGED.items() if mark in template), "hermes")
     if format_name == "mistral" and "[ARGS]" not in tokens:
         format_name = "mistral_list"
     if format_name == "deepseek" and "```json" in template:
         format_name = "deepseek_fenced"
-    return FRAMES.get(format_name)
+    return FRAMES[format_name]
 
 
 def enforced(
-    toolbox: Toolbox, constraint: Constraint | None, frame: Frame | None, channels: bool = False
+    toolbox: Toolbox, constraint: Constraint | None, frame: Frame, channels: bool = False
 ) -> Constraint | None:
     """The constraint of an answer that may, or must, be a call.
 
@@ -112,14 +133,10 @@ def enforced(
             the headers, and leaves room for thinking before the answer.
 
     Raises:
-        InvalidRequest: a call is required and this model's calls cannot be enforced, or the tools are too large for it.
+        InvalidRequest: the tools are too large for it, or a name cannot be written as this model writes calls.
     """
     if not toolbox.tools or (toolbox.choice == "auto" and constraint is None):
         return _structural(_channelled([_final(constraint)])) if constraint and channels else constraint
-    if frame is None:
-        if toolbox.choice == "auto":
-            return constraint
-        raise InvalidRequest("tool_choice must be 'auto' or 'none': calls of this model's format cannot be enforced")
     calls = _calls(toolbox, frame)
     if toolbox.choice == "required":
         return _structural(_channelled([calls]) if channels else calls)
@@ -156,22 +173,30 @@ def _final(constraint: Constraint) -> dict[str, object]:
 def _calls(toolbox: Toolbox, frame: Frame) -> dict[str, object]:
     tags = [_tag(name, schema, frame) for name, schema in toolbox.schemas.items()]
     one = toolbox.name is not None or not toolbox.parallel or frame.separator is None
-    return {
+    calls = {
         "type": "tags_with_separator",
         "tags": tags,
         "separator": frame.separator or "",
         "at_least_one": True,
         "stop_after_first": one,
     }
+    if frame.around == ("", ""):
+        return calls
+    before, after = ({"type": "const_string", "value": text} for text in frame.around)
+    return {"type": "sequence", "elements": [before, calls, after]}
 
 
 def _tag(name: str, schema: Mapping[str, object], frame: Frame) -> dict[str, object]:
-    content = {
-        "type": "json_schema",
-        "json_schema": schema or _ANY_OBJECT,
-        "style": frame.style,
-        "max_whitespace_cnt": MOST_WHITESPACE,
-    }
+    if isinstance(frame.style, str):
+        content: dict[str, object] = {
+            "type": "json_schema",
+            "json_schema": schema or _ANY_OBJECT,
+            "style": frame.style,
+            "max_whitespace_cnt": MOST_WHITESPACE,
+        }
+    else:
+        frame.style.check(name)
+        content = frame.style.format(schema)
     return {"type": "tag", "begin": _begin(name, frame), "content": content, "end": frame.end}
 
 

@@ -33,7 +33,7 @@ _TYPES: Final[dict[str, str]] = {
 
 def decode_arguments(values: Iterable[tuple[str, str]], parameters: Schema) -> dict[str, object]:
     """Decode the raw values of a call by the schema of the function's parameters. A repeated name counts last."""
-    properties = _mapping(_resolve(parameters, parameters).get("properties"))
+    properties = _mapping(resolve(parameters, parameters).get("properties"))
     return {name: decode(value, properties.get(name), parameters) for name, value in values}
 
 
@@ -95,7 +95,7 @@ def _kinds(value: object) -> set[str]:
 
 def _types(schema: Schema, root: Schema, steps: int) -> set[str]:
     """Names of the types that a schema allows; empty if it does not say."""
-    schema = _resolve(schema, root)
+    schema = resolve(schema, root)
     named = schema.get("type")
     names = cast("list[object]", named) if isinstance(named, list) else [named]
     types = {_TYPES[name.lower()] for name in names if isinstance(name, str) and name.lower() in _TYPES}
@@ -115,14 +115,14 @@ def _types(schema: Schema, root: Schema, steps: int) -> set[str]:
 
 def _choices(schema: Schema, root: Schema) -> list[object]:
     """The values that `enum` or `const` allow; empty if the schema has neither."""
-    schema = _resolve(schema, root)
+    schema = resolve(schema, root)
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
     return cast("list[object]", values) if isinstance(values, list) else []
 
 
-def _resolve(schema: Schema, root: Schema) -> Schema:
+def resolve(schema: Schema, root: Schema) -> Schema:
     """The schema that a chain of local `$ref`s ends at; empty if it leads nowhere."""
     for _ in range(_STEPS):
         reference = schema.get("$ref")

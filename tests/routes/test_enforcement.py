@@ -10,7 +10,8 @@ import xgrammar
 
 from actors.errors import InvalidRequest
 from actors.generation.grammar.constraint import Constraint
-from routes.enforcement import FRAMES, MOST_WHITESPACE, Frame, enforced, frame_of
+from routes.arguments import BRACKETS, ELEMENTS, MOST_WHITESPACE
+from routes.enforcement import FRAMES, Frame, enforced, frame_of
 from routes.parts import ToolCall
 from routes.reasoning.families import HARMONY
 from routes.schema.tools import Toolbox, read_tools
@@ -22,7 +23,7 @@ WEATHER = tool("weather", city="string", days="integer")
 SCHEMA = WEATHER["function"]["parameters"]
 CLOCK = {"type": "function", "function": {"name": "clock"}}
 HERMES = FRAMES["hermes"]
-BODIES = {
+BODIES: dict[Any, str] = {
     "json": '{"city": "Paris", "days": 2}',
     "qwen_xml": "<parameter=city>\nParis\n</parameter>\n<parameter=days>\n2\n</parameter>",
     "glm_xml": "<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n"
@@ -30,6 +31,13 @@ BODIES = {
     "minimax_xml": '<parameter name="city">Paris</parameter>\n<parameter name="days">2</parameter>\n',
     "deepseek_xml": '<｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>\n'
     '<｜DSML｜parameter name="days" string="false">2</｜DSML｜parameter>\n',
+    ELEMENTS["minicpm"]: '<param name="city">Paris</param><param name="days">2</param>',
+    ELEMENTS["muse_spark"]: '<atem:parameter name="city">Paris</atem:parameter>\n'
+    '<atem:parameter name="days">2</atem:parameter>\n',
+    ELEMENTS["longcat"]: "<longcat_arg_key>city</longcat_arg_key>\n<longcat_arg_value>Paris</longcat_arg_value>\n"
+    "<longcat_arg_key>days</longcat_arg_key>\n<longcat_arg_value>2</longcat_arg_value>\n",
+    BRACKETS["function_gemma"]: "{city:<escape>Paris<escape>,days:2}",
+    BRACKETS["pythonic"]: '(city="Paris", days=2)',
     "gemma": '{city:<|"|>Paris<|"|>,days:2}',
 }
 DIALECTS = {"mistral_list": "mistral", "deepseek_fenced": "deepseek", "gemma4": "gemma4"}
@@ -48,8 +56,9 @@ def tag(constraint: Constraint | None) -> dict[str, Any]:
     return document["format"]
 
 
-def text_of(frame: Frame, name: str = "weather") -> str:
-    return frame.begin.replace("NAME", name) + BODIES[frame.style] + frame.end
+def text_of(frame: Frame, *names: str) -> str:
+    calls = [frame.begin.replace("NAME", name) + BODIES[frame.style] + frame.end for name in names or ["weather"]]
+    return frame.around[0] + (frame.separator or "").join(calls) + frame.around[1]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +98,7 @@ def test_every_frame_is_what_xgrammar_writes_and_what_its_family_reads(
 @pytest.mark.parametrize("name", [name for name, frame in FRAMES.items() if frame.separator is not None])
 def test_frames_with_a_separator_hold_several_calls(name: str, compiler: xgrammar.GrammarCompiler) -> None:
     frame = FRAMES[name]
-    text = text_of(frame) + (frame.separator or "") + text_of(frame)
+    text = text_of(frame, "weather", "weather")
     assert accepts(compiler, enforced(box(WEATHER, tool_choice="required"), None, frame), text)
     one = enforced(box(WEATHER, tool_choice="required", parallel_tool_calls=False), None, frame)
     assert accepts(compiler, one, text_of(frame))
@@ -142,19 +151,15 @@ def test_what_needs_no_enforcement_is_left_as_it_is() -> None:
     assert enforced(box(), wish, HERMES) is wish
     assert enforced(box(WEATHER), None, HERMES) is None
     assert enforced(box(WEATHER, tool_choice="none"), wish, HERMES) is wish
-    assert enforced(box(WEATHER), wish, None) is wish
-
-
-def test_a_call_that_cannot_be_enforced_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="calls of this model's format cannot be enforced"):
-        enforced(box(WEATHER, tool_choice="required"), None, None)
 
 
 @pytest.mark.parametrize("frame", ["hermes", "mistral_list", "llama", "kimi"])
 @pytest.mark.parametrize("name", ['say "hi"', "NAME", "a\\b", "né"])
 def test_a_name_is_written_as_its_place_asks(name: str, frame: str) -> None:
     constraint = enforced(box(tool(name), tool_choice="required"), None, FRAMES[frame])
-    begin = tag(constraint)["tags"][0]["begin"]
+    written = tag(constraint)
+    calls = written["elements"][1] if written["type"] == "sequence" else written
+    begin = calls["tags"][0]["begin"]
     if frame == "kimi":
         assert begin == FRAMES[frame].begin.replace("NAME", name)
     else:
@@ -206,6 +211,7 @@ def test_the_end_of_thinking_is_kept() -> None:
 
 ENFORCEABLE = {
     **{name: name for name in ("hermes", "qwen_xml", "glm", "minimax", "gemma4", "llama", "kimi", "deepseek_dsml")},
+    **{name: name for name in ("minicpm", "longcat", "muse_spark", "function_gemma", "pythonic", "lfm2")},
     "tagged": "hermes",
     "mistral": "mistral_list",
     "deepseek": "deepseek",
@@ -213,9 +219,8 @@ ENFORCEABLE = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_has_its_frame_or_cannot_be_enforced(name: str) -> None:
-    expected = ENFORCEABLE.get(name)
-    assert frame_of(name, "", frozenset()) == (FRAMES[expected] if expected else None)
+def test_every_format_has_its_frame(name: str) -> None:
+    assert frame_of(name, "", frozenset()) == FRAMES[ENFORCEABLE[name]]
 
 
 @pytest.mark.parametrize(
@@ -224,18 +229,17 @@ def test_every_format_has_its_frame_or_cannot_be_enforced(name: str) -> None:
         ("tagged", "<tool_call> <function=x>", (), "qwen_xml"),
         ("tagged", "<tool_call> <arg_key>", (), "glm"),
         ("tagged", "<tool_call>", (), "hermes"),
-        ("tagged", '<function name="', (), None),
+        ("tagged", '<function name="', (), "minicpm"),
         ("mistral", "", ("[TOOL_CALLS]", "[ARGS]"), "mistral"),
         ("mistral", "", ("[TOOL_CALLS]",), "mistral_list"),
         ("deepseek", "```json", (), "deepseek_fenced"),
         ("harmony", "", (), "harmony"),
-        ("nothing", "", (), None),
     ],
 )
 def test_templates_and_tokens_tell_dialects_apart(
-    name: str, template: str, tokens: tuple[str, ...], frame: str | None
+    name: str, template: str, tokens: tuple[str, ...], frame: str
 ) -> None:
-    assert frame_of(name, template, frozenset(tokens)) == (None if frame is None else FRAMES[frame])
+    assert frame_of(name, template, frozenset(tokens)) == FRAMES[frame]
 
 
 # Harmony: every part of an answer is a message on a channel.
@@ -248,7 +252,7 @@ NUMBER = Constraint("regex", "[0-9]")
 def test_on_channels_a_form_binds_the_final_message_with_or_without_thinking(
     compiler: xgrammar.GrammarCompiler,
 ) -> None:
-    constraint = enforced(Toolbox(), NUMBER, None, channels=True)
+    constraint = enforced(Toolbox(), NUMBER, FRAMES["harmony"], channels=True)
     for text in (f"{FINAL}7", f"{THOUGHT}{FINAL}7"):
         assert accepts(compiler, constraint, text)
     for text in ("7", f"{FINAL}x", f"{THOUGHT}7", f"{THOUGHT}{THOUGHT}{FINAL}7"):
@@ -268,5 +272,5 @@ def test_on_channels_a_required_call_may_be_thought_about(compiler: xgrammar.Gra
 
 
 def test_on_channels_an_answer_without_a_form_is_free() -> None:
-    assert enforced(Toolbox(), None, None, channels=True) is None
+    assert enforced(Toolbox(), None, FRAMES["harmony"], channels=True) is None
     assert enforced(box(WEATHER), None, FRAMES["harmony"], channels=True) is None

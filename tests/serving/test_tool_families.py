@@ -33,8 +33,6 @@ TOOLS: Any = [
     {"type": "function", "function": {"name": "take_note", "parameters": NOTE}},
 ]
 REQUIRED: Any = {"type": "function", "function": {"name": "get_weather"}}
-FREE = ("minicpm", "function_gemma", "pythonic")
-"""Forms whose calls cannot be enforced."""
 STRANGER: Call = ("launch_rocket", {"at": "dawn"})
 FORECAST: Call = ("get_weather", {"city": "Zürich 🌧 日", "days": 3})
 
@@ -50,8 +48,8 @@ class Answers:
     streamed: Mapping[str, Said]
     built: Said
     """The scene of several calls, as the SDK's helper for streams puts it together."""
-    required: Said | str
-    """A call that was asked for by name, or why it was refused."""
+    required: Said
+    """A call that was asked for by name."""
 
 
 def note(form: Form) -> Call:
@@ -75,12 +73,9 @@ def scenes(form: Form, count: Callable[[str], int]) -> dict[str, tuple[str, dict
     }
 
 
-def require(client: openai.OpenAI, form: Form) -> Said | str:
-    """A call that the request asks for by name, or why it cannot be had."""
-    try:
-        return ask(client, form.write("", [FORECAST]).strip(), {"tools": TOOLS, "tool_choice": REQUIRED})
-    except openai.BadRequestError as error:
-        return error.message
+def require(client: openai.OpenAI, form: Form) -> Said:
+    """A call that the request asks for by name."""
+    return ask(client, form.write("", [FORECAST]).strip(), {"tools": TOOLS, "tool_choice": REQUIRED})
 
 
 def play(form: Form, folder: Path) -> Answers:
@@ -88,7 +83,7 @@ def play(form: Form, folder: Path) -> Answers:
     path = form.checkpoint(folder / form.label)
     tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
     script = scenes(form, lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids))
-    settings = {"trust_model_code": True, "grammar": {"enabled": form.label not in FREE}}
+    settings = {"trust_model_code": True}
     with (
         run_company({"model": str(path), "generation": settings}) as company,
         company.client() as client,
@@ -173,11 +168,7 @@ def test_without_tools_nothing_is_a_call(answers: Answers) -> None:
 
 def test_a_required_call_is_written_as_the_family_writes_it(answers: Answers) -> None:
     required = answers.required
-    if answers.form.label in FREE:
-        assert "calls of this model's format cannot be enforced" in str(required)
-    else:
-        assert isinstance(required, Said), required
-        assert (required.content, required.calls, required.finish) == ("", [FORECAST], "tool_calls")
+    assert (required.content, required.calls, required.finish) == ("", [FORECAST], "tool_calls")
 
 
 def test_on_ray_a_call_is_the_same(tmp_path: Path) -> None:
