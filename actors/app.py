@@ -110,6 +110,15 @@ class _Manager(_Deployment):
     async def reconcile(self, message: Any) -> Any:
         return await self.actor.reconcile(message)
 
+    async def sweep(self, message: Any) -> Any:
+        return await self.actor.sweep(message)
+
+    async def discard(self, message: Any) -> None:
+        await self.actor.discard(message)
+
+    async def close_session(self, session: str) -> None:
+        await self.actor.close_session(session)
+
     async def statistics(self) -> Any:
         return await self.actor.statistics()
 
@@ -117,17 +126,49 @@ class _Manager(_Deployment):
         self.actor.close()
 
 
+class _ResponseStore(_Deployment):
+    """Deployment of the response store."""
+
+    async def __init__(self, settings: Settings) -> None:
+        from actors.gauges import Gauges
+        from actors.responses.actor import ResponseStore
+
+        logs.configure(settings.logging)
+        self.actor = ResponseStore(settings.responses)
+        self._gauges = Gauges("response_store", self.actor.statistics)
+
+    async def keep(self, message: Any) -> Any:
+        return await self.actor.keep(message)
+
+    async def thread(self, response_id: Any) -> Any:
+        return await self.actor.thread(response_id)
+
+    async def find(self, response_id: Any) -> Any:
+        return await self.actor.find(response_id)
+
+    async def forget(self, response_id: Any) -> bool:
+        return await self.actor.forget(response_id)
+
+    async def statistics(self) -> Any:
+        return await self.actor.statistics()
+
+    async def close(self) -> None:
+        """What it holds ends with it."""
+
+
 class _Ingress(_Deployment):
     """Deployment of the ingress."""
 
-    async def __init__(self, settings: Settings, card: ModelCard, scheduler: Any, manager: Any) -> None:
+    async def __init__(self, settings: Settings, card: ModelCard, scheduler: Any, manager: Any, responses: Any) -> None:
         from actors.gauges import Gauges
         from actors.gpu_lease.stage import lease_here
         from actors.ingress.actor import Ingress
 
         logs.configure(settings.logging)
         replica = serve.get_replica_context().replica_tag
-        self.actor = Ingress(settings, card, scheduler, manager, lambda: lease_here(settings.gpu_lease), replica)
+        self.actor = Ingress(
+            settings, card, scheduler, manager, lambda: lease_here(settings.gpu_lease), replica, responses
+        )
         with curtain.falls_on_failure():
             await self.actor.start()
         self._gauges = Gauges("ingress", self.actor.statistics)
@@ -167,8 +208,9 @@ def build(args: dict[str, Any]) -> Application:
     scheduler = _deployment(
         _Scheduler, "GenerationScheduler", blas.engine_environment(settings.generation), health_check_timeout_s=60
     ).bind(settings, card, manager)
+    responses = _deployment(_ResponseStore, "ResponseStore", blas.quiet_environment()).bind(settings)
     return _deployment(_Ingress, "Ingress", blas.quiet_environment(), **_scaling(settings)).bind(
-        settings, card, scheduler, manager
+        settings, card, scheduler, manager, responses
     )
 
 

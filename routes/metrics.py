@@ -31,6 +31,7 @@ _RISING = frozenset(
         "misses",
         "hit_tokens",
         "evictions",
+        "expirations",
         "grants",
         "wait_s",
         "work_s",
@@ -71,6 +72,7 @@ class _Collector:
         yield from _actor("scheduler", snapshot.scheduler)
         yield from _actor("prompt_cache", snapshot.prompt_cache)
         yield from _actor("lease", snapshot.lease)
+        yield from _actor("response_store", snapshot.response_store)
         if snapshot.lease is not None:
             yield from _lease_classes(snapshot.lease)
         ingress = snapshot.ingress

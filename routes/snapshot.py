@@ -12,6 +12,7 @@ from actors.errors import EngineUnavailable
 from actors.generation.messages import Description, SchedulerStatistics
 from actors.gpu_lease.messages import LeaseStatistics
 from actors.prompt_cache.messages import CacheStatistics
+from actors.responses.messages import StoreStatistics
 from routes.context import AppContext
 from routes.gate import GateStatistics
 from routes.preparation import PreparationStatistics
@@ -43,21 +44,23 @@ class Snapshot:
     scheduler: SchedulerStatistics | None
     prompt_cache: CacheStatistics | None
     lease: LeaseStatistics | None
+    response_store: StoreStatistics | None
 
 
 async def take_snapshot(context: AppContext) -> Snapshot:
     """Ask all actors at once. Returns within two seconds, whoever is down."""
-    scheduler, cache, lease = await asyncio.gather(
+    scheduler, cache, lease, responses = await asyncio.gather(
         _ask("generation scheduler", context.generation.statistics()),
         _ask("prompt cache", context.cache_statistics()),
         _ask("gpu lease", context.lease_statistics()),
+        _ask("response store", context.responses.statistics()),
     )
     try:
         description = context.generation.description
     except EngineUnavailable:
         description = None
     ingress = IngressStatistics(context.replica, context.gate.statistics(), context.preparation.statistics())
-    return Snapshot(ingress, description, scheduler, cache, lease)
+    return Snapshot(ingress, description, scheduler, cache, lease, responses)
 
 
 async def _ask(actor: str, question: Awaitable[T]) -> T | None:

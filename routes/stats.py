@@ -25,6 +25,7 @@ class StatsRoute:
             {
                 "server": {"owner": "serve", "model": context.card.model_id, "started_at": context.started_at},
                 "prompt_cache": _prompt_cache(snapshot),
+                "response_store": _response_store(snapshot),
                 "kv_quant": {"mode": "bf16"},
                 "admission": _admission(snapshot, context.settings.gpu_lease.memory_budget),
                 "batch": _batch(snapshot),
@@ -32,6 +33,7 @@ class StatsRoute:
                     "scheduler": _plain(snapshot.scheduler),
                     "prompt_cache": _plain(snapshot.prompt_cache),
                     "lease": _plain(snapshot.lease),
+                    "response_store": _plain(snapshot.response_store),
                     "ingress": _ingress(snapshot),
                 },
             }
@@ -48,6 +50,18 @@ def _prompt_cache(snapshot: Snapshot) -> dict[str, object] | None:
         "max_bytes": cache.max_size,
         "hits": cache.hits,
         "misses": cache.misses,
+    }
+
+
+def _response_store(snapshot: Snapshot) -> dict[str, object] | None:
+    store = snapshot.response_store
+    if store is None:
+        return None
+    return {
+        "entries": store.entries,
+        "bytes": store.size,
+        "max_bytes": store.max_size,
+        "ttl_ms": round(store.ttl_s * 1000),
     }
 
 

@@ -13,6 +13,7 @@ from actors.ingress.link import SchedulerLink
 from actors.ingress.server import HttpServer, bind
 from actors.models.card import ModelCard
 from actors.prompt_cache.messages import CacheStatistics
+from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
 from routes.app import create_app
 from routes.context import AppContext
@@ -34,6 +35,7 @@ class Ingress:
         manager: handle of the prompt-cache manager.
         lease: returns the handle of this machine's GPU lease.
         replica: name of this replica.
+        responses: handle of the response store.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Ingress:
         manager: Any,
         lease: Callable[[], Any],
         replica: str,
+        responses: Any,
     ) -> None:
         self._settings = settings
         self._card = card
@@ -53,6 +56,7 @@ class Ingress:
         self._gate = Gate()
         self._link = SchedulerLink(scheduler, on_draining=self._gate.close)
         self._replica = replica
+        self._responses = ResponseStoreClient(responses)
 
     async def start(self) -> None:
         """Wait for the scheduler, then open the port. Raises `StartError`."""
@@ -67,6 +71,7 @@ class Ingress:
             generation=self._link,
             cache_statistics=self._cache_statistics,
             lease_statistics=self._lease_statistics,
+            responses=self._responses,
             output=output_format(tokenizer, settings.generation),
             preparation=Preparation(settings.ingress.preparation_threads, settings.ingress.preparation_queue),
             started_at=int(time.time()),

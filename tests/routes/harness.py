@@ -23,12 +23,15 @@ from actors.gpu_lease.messages import ClassStatistics, LeaseStatistics
 from actors.ids import Incarnation, IngressId, RequestId
 from actors.models.card import ModelCard
 from actors.prompt_cache.messages import CacheStatistics
+from actors.responses.actor import ResponseStore
+from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
 from routes.app import create_app
 from routes.context import AppContext
 from routes.output import grammar_switch, output_format
 from routes.preparation import Preparation
 from routes.tokenizer import ChatTokenizer
+from tests.support.handle import Handle
 
 TEMPLATE = (
     "{% for message in messages %}"
@@ -249,6 +252,7 @@ def build(
         generation=generation,
         cache_statistics=cache_statistics,
         lease_statistics=lease_statistics,
+        responses=ResponseStoreClient(Handle(ResponseStore(parsed.responses, clock))),
         preparation=preparation or Preparation(ingress.preparation_threads, ingress.preparation_queue, clock),
         started_at=1_700_000_000,
         replica="ingress-test",
@@ -278,7 +282,21 @@ def model_card(**changes: Any) -> ModelCard:
 
 async def cache_statistics() -> CacheStatistics:
     return CacheStatistics(
-        entries=4, size=500, max_size=9000, hits=6, misses=7, hit_tokens=80, evictions=1, pinned=2, mailbox_depth=0
+        entries=4,
+        size=500,
+        max_size=9000,
+        hits=6,
+        misses=7,
+        hit_tokens=80,
+        evictions=1,
+        demotions=0,
+        reclaimed=0,
+        sessions=3,
+        session_hits=2,
+        session_misses=4,
+        prefix_scans=11,
+        pinned=2,
+        mailbox_depth=0,
     )
 
 

@@ -21,27 +21,12 @@ from actors.gpu_lease.actor import GpuLease
 from actors.ingress.actor import Ingress
 from actors.models.resolve import prepare
 from actors.prompt_cache.actor import PromptCacheManager
+from actors.responses.actor import ResponseStore
 from actors.settings import Settings, parse
+from tests.support.handle import Handle
 from tests.support.server import free_port
 
 PATIENCE_S = 60.0
-
-
-class Handle:
-    """An actor of this process, called as one of Ray's is."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    def __getattr__(self, name: str) -> Method:
-        return Method(getattr(self._actor, name))
-
-
-class Method:
-    """What `handle.name` is."""
-
-    def __init__(self, call: Any) -> None:
-        self.remote = call
 
 
 class Company:
@@ -95,7 +80,8 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
             card = prepare(settings.model, progress=False, trust_model_code=settings.generation.trust_model_code)
             scheduler = GenerationScheduler(settings, card, Handle(manager), lambda: lease, "127.0.0.1")
             await scheduler.start()
-            ingress = Ingress(settings, card, Handle(scheduler), Handle(manager), lambda: lease, "company")
+            responses = Handle(ResponseStore(settings.responses))
+            ingress = Ingress(settings, card, Handle(scheduler), Handle(manager), lambda: lease, "company", responses)
             await ingress.start()
             up.set_result(bell)
             await bell.wait()
