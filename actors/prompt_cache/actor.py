@@ -11,7 +11,18 @@ from actors import ids
 from actors.clock import Clock, MonotonicClock
 from actors.ids import Incarnation
 from actors.prompt_cache.index import PrefixIndex
-from actors.prompt_cache.messages import CacheStatistics, Lookup, Match, Publish, Published, Reconcile, Unpin
+from actors.prompt_cache.messages import (
+    CacheStatistics,
+    Discard,
+    Lookup,
+    Match,
+    Publish,
+    Published,
+    Reconcile,
+    Sweep,
+    Swept,
+    Unpin,
+)
 from actors.settings import PromptCacheSettings
 
 logger = logging.getLogger(__name__)
@@ -51,8 +62,9 @@ class PromptCacheManager:
         A pin ends by itself when its scheduler reconciles, or an hour after its last lookup.
         """
         with self._message():
+            shared = self._index.shared(message)
             entry, length = self._index.lookup(message)
-            return Match(self._incarnation, entry, length)
+            return Match(self._incarnation, entry, length, shared)
 
     async def unpin(self, message: Unpin) -> None:
         """End one pin. May be repeated."""
@@ -68,6 +80,22 @@ class PromptCacheManager:
         """Replace all that is known of a scheduler, and say what it should free. May be repeated."""
         with self._message():
             return Published(self._incarnation, self._index.reconcile(message))
+
+    async def sweep(self, message: Sweep) -> Swept:
+        """Name what is idle, and make room if the machine is short of memory. Repeating it makes more room."""
+        with self._message():
+            drop, idle = self._index.sweep(message)
+            return Swept(self._incarnation, drop, idle)
+
+    async def discard(self, message: Discard) -> None:
+        """Forget entries that their scheduler has let go. May be repeated."""
+        with self._message():
+            self._index.discard(message)
+
+    async def close_session(self, session: str) -> None:
+        """End a session's claim on its entries, which stay. May be repeated; unknown sessions are ignored."""
+        with self._message():
+            self._index.close_session(session)
 
     async def statistics(self) -> CacheStatistics:
         """State of the RAM tier now."""
@@ -93,7 +121,8 @@ class PromptCacheManager:
 
     def _begin(self) -> None:
         self._incarnation = ids.incarnation()
-        self._index = PrefixIndex(self._settings.max_bytes, self._settings.min_tokens, self._clock)
+        settings = self._settings
+        self._index = PrefixIndex(settings.max_bytes, settings.min_tokens, self._clock, settings.idle_s)
 
     @contextlib.contextmanager
     def _message(self) -> Iterator[None]:

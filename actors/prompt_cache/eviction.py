@@ -2,16 +2,18 @@
 
 Rules, in the order they apply:
 
-1. An entry that a stored one already covers is redundant: a longer trimmable entry gives every prefix it could give.
+1. An entry that a stored one already covers is redundant: a longer one that can be cut to it, and wherever it can be
+   cut itself, gives every prefix it could give.
 2. An entry that does not fit beside what is pinned is refused, and nothing is evicted for it. Budget 0 refuses all.
-3. A new entry supersedes the older entry with the same tokens and, when it is trimmable, every entry it covers.
+3. A new entry supersedes the older entry with the same tokens, every entry it covers when it is trimmable, and else
+   those that cannot be cut anywhere either and end at one of its boundaries.
 4. Room is made by evicting the least recently used first, those a session refers to last, pinned ones never.
    The new entry itself is never the victim, even when everything else is referenced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 
@@ -25,26 +27,22 @@ class Resident(Protocol):
     @property
     def trimmable(self) -> bool: ...
     @property
+    def boundaries(self) -> Collection[int]: ...
+    @property
     def pinned(self) -> bool: ...
 
 
 R = TypeVar("R", bound=Resident)
 
 
-def redundant(newcomer: R, twin: R | None, cover: R | None) -> R | None:
-    """The stored entry that makes the newcomer needless, if any.
+def redundant(newcomer: R, covers: Iterable[R]) -> R | None:
+    """The first stored entry that makes the newcomer needless, if any.
 
     Args:
         newcomer: the entry that arrives.
-        twin: the stored entry with exactly its tokens.
-        cover: a trimmable stored entry that begins with its tokens.
+        covers: stored entries that have exactly its tokens or can be cut to them.
     """
-    if cover is not None and cover.length > newcomer.length:
-        return cover
-    if twin is None or (newcomer.trimmable and not twin.trimmable):
-        return None
-    # Both would be in memory until the pins of the older one go, for nothing gained.
-    return twin if twin.pinned or (twin.trimmable and not newcomer.trimmable) else None
+    return next((cover for cover in covers if _needless(newcomer, cover)), None)
 
 
 def superseded(newcomer: R, prefixes: Sequence[R]) -> list[R]:
@@ -54,7 +52,23 @@ def superseded(newcomer: R, prefixes: Sequence[R]) -> list[R]:
         newcomer: the entry that arrives.
         prefixes: stored entries that are prefixes of it or equal it.
     """
-    return [old for old in prefixes if newcomer.trimmable or old.length == newcomer.length]
+    return [
+        old
+        for old in prefixes
+        if newcomer.trimmable
+        or old.length == newcomer.length
+        or (not old.trimmable and old.length in newcomer.boundaries)
+    ]
+
+
+def _needless(newcomer: R, cover: R) -> bool:
+    cuts, given = set(newcomer.boundaries), set(cover.boundaries)
+    if cover.length > newcomer.length:
+        return cover.trimmable or (not newcomer.trimmable and cuts <= given)
+    if newcomer.trimmable != cover.trimmable:
+        return cover.trimmable
+    # Of two equals the new one stays, unless both would be in memory until the pins of the older one go.
+    return cover.pinned or (not cover.trimmable and cuts < given)
 
 
 def fits(size: int, budget: int, pinned: int) -> bool:

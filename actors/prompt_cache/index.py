@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections import deque
+import math
+from collections import Counter, deque
+from itertools import pairwise
 
 from actors.clock import Clock
 from actors.ids import EntryId, Incarnation
 from actors.prompt_cache import eviction
-from actors.prompt_cache.messages import CacheStatistics, Entry, Lookup, Publish, Reconcile, TokenBytes, Unpin
-from actors.prompt_cache.radix import TOKEN, RadixTree
+from actors.prompt_cache.messages import (
+    CacheStatistics,
+    Discard,
+    Entry,
+    Lookup,
+    Publish,
+    Reconcile,
+    Sweep,
+    TokenBytes,
+    Unpin,
+)
+from actors.prompt_cache.radix import TOKEN, Found, RadixTree
 from actors.prompt_cache.residents import Place, Record, Residents
 from actors.prompt_cache.sessions import Sessions
 
@@ -20,13 +32,20 @@ entry holds its own reference to the tensors, and only the byte count is too low
 class PrefixIndex:
     """Known prefixes by place, within one budget of bytes.
 
-    What a scheduler has to free is owed to it until it publishes or reconciles next, since only those messages
+    What a scheduler has to free is owed to it until it publishes, reconciles or sweeps next, since only those messages
     have an answer that can carry it.
+
+    Args:
+        max_bytes: the budget; 0 stores nothing.
+        min_tokens: shorter prefixes are neither stored nor found.
+        clock: tells the age of pins and of uses.
+        idle_s: seconds without use after which an entry is named as idle.
     """
 
-    def __init__(self, max_bytes: int, min_tokens: int, clock: Clock) -> None:
+    def __init__(self, max_bytes: int, min_tokens: int, clock: Clock, idle_s: float = math.inf) -> None:
         self._max_bytes = max_bytes
         self._min_tokens = min_tokens
+        self._idle_s = idle_s
         self._clock = clock
         self._trees: dict[Place, RadixTree[Record]] = {}
         self._residents = Residents()
@@ -34,29 +53,70 @@ class PrefixIndex:
         self._owed: dict[Incarnation, dict[EntryId, None]] = {}
         self._seen: dict[str, set[Incarnation]] = {}
         self._retired: deque[Incarnation] = deque(maxlen=256)
-        self._hits = self._misses = self._hit_tokens = self._evictions = 0
+        self._counts: Counter[str] = Counter()
 
     def lookup(self, message: Lookup) -> tuple[EntryId | None, int]:
         """The longest usable prefix and its length; the entry is pinned for the request. `(None, 0)` when cold.
+
+        The session's latest entry is used without a search when the prompt continues it and nothing known goes further.
 
         Raises:
             ValueError: the token bytes are no whole tokens.
         """
         _count(message.tokens)
         place = self._place(message)
-        tree = self._trees.get(place)
-        found = tree.longest(message.tokens) if tree is not None else None
+        found = self._search(place, message)
         if found is None or found.length < self._min_tokens:
-            self._misses += 1
+            self._counts["misses"] += 1
             return None, 0
         record = found.item
         record.pins[message.request_id] = self._clock.now()
         self._touch(record)
         if message.session is not None:
             self._sessions.adopt(place, message.session, record.entry)
-        self._hits += 1
-        self._hit_tokens += found.length
+        self._counts["hits"] += 1
+        self._counts["hit_tokens"] += found.length
         return record.entry, found.length
+
+    def shared(self, message: Lookup) -> int:
+        """Tokens at the start of the prompt that some entry of its place has too, usable or not."""
+        tree = self._trees.get(self._place(message))
+        return 0 if tree is None else tree.shared(message.tokens)
+
+    def _search(self, place: Place, message: Lookup) -> Found[Record] | None:
+        tree = self._trees.get(place)
+        latest = self._sessions.latest(place, message.session) if message.session is not None else None
+        record = self._residents.get(latest) if latest is not None else None
+        if tree is not None and record is not None and record.node and tree.leads(record.node, message.tokens):
+            found = tree.longest(message.tokens, record.node)
+            if found is not None and found.item is record:
+                self._counts["session_hits"] += 1
+                return found
+        self._counts["session_misses"] += message.session is not None
+        self._counts["prefix_scans"] += 1
+        return tree.longest(message.tokens) if tree is not None else None
+
+    def close_session(self, session: str) -> None:
+        """Forget what the session referred to, in every place. Its entries stay as long as others do."""
+        self._sessions.close(session)
+
+    def sweep(self, message: Sweep) -> tuple[tuple[EntryId, ...], tuple[EntryId, ...]]:
+        """What the scheduler should free, at least `pressure` bytes of it if so much may go, and what is idle."""
+        mine = [record for record in self._residents if record.place.scheduler == message.scheduler]
+        before = self._residents.size
+        self._evict(mine, message.pressure)
+        self._counts["reclaimed"] += before - self._residents.size
+        limit = self._clock.now() - self._idle_s
+        idle = [record.entry for record in mine if record.node and not record.pinned and record.used_at <= limit]
+        return self._collect(message.scheduler), tuple(idle)
+
+    def discard(self, message: Discard) -> None:
+        """Forget entries whose tensors the scheduler has let go."""
+        for name in message.entries:
+            record = self._residents.get(name)
+            if record is not None and record.place.scheduler == message.scheduler:
+                self._counts["demotions"] += 1
+                self._discard(record)
 
     def unpin(self, message: Unpin) -> None:
         """End one pin; an unknown one is ignored. A superseded entry is owed to its scheduler with its last pin."""
@@ -72,7 +132,8 @@ class PrefixIndex:
         """
         if message.scheduler in self._retired:
             return (message.entry.entry,)
-        place = self._place(message)
+        self._see(message)
+        place = _place(message, message.entry)
         self._validate(place, message.entry)
         self._admit(place, message.entry)
         return self._collect(message.scheduler)
@@ -88,14 +149,14 @@ class PrefixIndex:
         """
         if message.scheduler in self._retired:
             return tuple(entry.entry for entry in message.entries)
-        place = self._place(message)
+        self._see(message)
         for entry in message.entries:
-            self._validate(place, entry, replacing=True)
-        self._retire_predecessors(place)
-        for record in [record for record in self._residents if record.place == place]:
+            self._validate(_place(message, entry), entry, replacing=True)
+        self._retire_predecessors(message.namespace, message.scheduler)
+        for record in [record for record in self._residents if record.place.scheduler == message.scheduler]:
             self._discard(record)
         for entry in message.entries:
-            self._admit(place, entry)
+            self._admit(_place(message, entry), entry)
         return self._collect(message.scheduler)
 
     def expire_pins(self) -> int:
@@ -115,10 +176,16 @@ class PrefixIndex:
             entries=len(self._residents),
             size=self._residents.size,
             max_size=self._max_bytes,
-            hits=self._hits,
-            misses=self._misses,
-            hit_tokens=self._hit_tokens,
-            evictions=self._evictions,
+            hits=self._counts["hits"],
+            misses=self._counts["misses"],
+            hit_tokens=self._counts["hit_tokens"],
+            evictions=self._counts["evictions"],
+            demotions=self._counts["demotions"],
+            reclaimed=self._counts["reclaimed"],
+            sessions=len(self._sessions),
+            session_hits=self._counts["session_hits"],
+            session_misses=self._counts["session_misses"],
+            prefix_scans=self._counts["prefix_scans"],
             pinned=sum(record.pinned for record in self._residents),
             mailbox_depth=mailbox_depth,
         )
@@ -144,15 +211,21 @@ class PrefixIndex:
             faults.append(f"{stored} entries are in the trees, {expected} should be")
         return faults
 
-    def _place(self, message: Lookup | Publish | Reconcile) -> Place:
+    def _place(self, message: Lookup) -> Place:
+        self._see(message)
+        return Place(message.namespace, message.partition, message.scheduler)
+
+    def _see(self, message: Lookup | Publish | Reconcile) -> None:
         if message.scheduler not in self._retired:
             self._seen.setdefault(message.namespace, set()).add(message.scheduler)
-        return Place(message.namespace, message.scheduler)
 
     def _validate(self, place: Place, entry: Entry, *, replacing: bool = False) -> None:
         length = _count(entry.tokens)
         if entry.size < 0:
             raise ValueError(f"{entry.entry} has a negative size")
+        cuts = (0, *entry.boundaries, length)
+        if entry.boundaries and any(one >= other for one, other in pairwise(cuts)):
+            raise ValueError(f"the boundaries of {entry.entry} do not rise from 1 to below its length")
         known = self._residents.get(entry.entry)
         if known is None:
             return
@@ -167,11 +240,12 @@ class PrefixIndex:
         if known is not None:
             self._reuse(known, entry.session)
             return
-        record = Record(entry.entry, place, _count(entry.tokens), entry.size, entry.trimmable)
+        cuts = () if entry.trimmable else entry.boundaries
+        record = Record(entry.entry, place, _count(entry.tokens), entry.size, entry.trimmable, cuts)
         tree = self._trees.get(place) or RadixTree[Record]()
         prefixes = [item for _, item in tree.prefixes(entry.tokens)]
-        twin = next((item for item in prefixes if item.length == record.length), None)
-        standing = eviction.redundant(record, twin, tree.covering(entry.tokens))
+        covers = [*tree.covering(entry.tokens), *(item for item in prefixes if item.length == record.length)]
+        standing = eviction.redundant(record, sorted(covers, key=lambda item: item.used, reverse=True))
         if standing is not None:
             self._reuse(standing, entry.session)
         fits = eviction.fits(record.size, self._max_bytes, self._residents.pinned_size)
@@ -185,14 +259,18 @@ class PrefixIndex:
             self._sessions.move(old.entry, record.entry)
             self._supersede(old)
         self._residents.add(record)
+        record.used_at = self._clock.now()
         self._trees[record.place] = tree
-        record.node = tree.insert(entry.tokens, record)
+        record.node = tree.insert(entry.tokens, record, record.boundaries)
         if entry.session is not None:
             self._sessions.refer(record.place, entry.session, record.entry)
-        others = (other for other in self._residents if other is not record)
-        excess = self._residents.size - self._max_bytes
-        for victim in eviction.victims(others, excess, lambda other: self._sessions.referenced(other.entry)):
-            self._evictions += 1
+        others = [other for other in self._residents if other is not record]
+        self._evict(others, self._residents.size - self._max_bytes)
+
+    def _evict(self, candidates: list[Record], excess: int) -> None:
+        """Free at least `excess` bytes, or what may go of the candidates (least recently used first)."""
+        for victim in eviction.victims(candidates, excess, lambda other: self._sessions.referenced(other.entry)):
+            self._counts["evictions"] += 1
             self._owe(victim)
             self._discard(victim)
 
@@ -204,6 +282,7 @@ class PrefixIndex:
 
     def _touch(self, record: Record) -> None:
         self._residents.touch(record)
+        record.used_at = self._clock.now()
         if record.node is not None:
             self._trees[record.place].touch(record.node)
 
@@ -230,21 +309,25 @@ class PrefixIndex:
         if tree.empty():
             del self._trees[record.place]
 
-    def _retire_predecessors(self, place: Place) -> None:
-        dead = self._seen[place.namespace] - {place.scheduler}
+    def _retire_predecessors(self, namespace: str, scheduler: Incarnation) -> None:
+        dead = self._seen[namespace] - {scheduler}
         for record in [record for record in self._residents if record.place.scheduler in dead]:
             self._discard(record)
         for seen in self._seen.values():
             seen -= dead
-        for scheduler in dead:
-            self._retired.append(scheduler)
-            self._owed.pop(scheduler, None)
+        for predecessor in dead:
+            self._retired.append(predecessor)
+            self._owed.pop(predecessor, None)
 
     def _owe(self, record: Record) -> None:
         self._owed.setdefault(record.place.scheduler, {})[record.entry] = None
 
     def _collect(self, scheduler: Incarnation) -> tuple[EntryId, ...]:
         return tuple(self._owed.pop(scheduler, {}))
+
+
+def _place(message: Publish | Reconcile, entry: Entry) -> Place:
+    return Place(message.namespace, entry.partition, message.scheduler)
 
 
 def _count(tokens: TokenBytes) -> int:
@@ -258,6 +341,11 @@ def _misplaced(place: Place, tree: RadixTree[Record]) -> list[str]:
     faults: list[str] = []
     for node in tree.nodes():
         record = node.item
+        faults.extend(
+            f"{item.entry} cannot be cut at {node.depth} tokens"
+            for item in node.boundaries
+            if item.node is None or item.place != place or node.depth not in item.boundaries
+        )
         if record is None:
             continue
         if record.node is not node or record.place != place or record.length != node.depth:

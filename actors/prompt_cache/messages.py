@@ -4,6 +4,9 @@
     unpin(Unpin)         -> None
     publish(Publish)     -> Published        a scheduler holds a new entry; which ones it should drop
     reconcile(Reconcile) -> Published        a scheduler's whole list, after either side was restarted
+    sweep(Sweep)         -> Swept            now and then: what has been idle, what must go for want of memory
+    discard(Discard)     -> None             a scheduler has let go of entries by itself
+    close_session(str)   -> None             a session is over: nothing is kept for its sake any more
     statistics()         -> CacheStatistics
 
 The manager holds no tensors. An entry's tensors stay with the scheduler that made it; the manager says what
@@ -27,13 +30,15 @@ class Lookup:
     request_id: RequestId
     """Who asks; the pin is held in this name."""
     namespace: str
-    """Model fingerprint + KV scheme + adapters. Prefixes never cross it."""
+    """Model fingerprint + KV scheme. Prefixes never cross it."""
     scheduler: Incarnation
     """Whose tensors may be used."""
     tokens: TokenBytes
     """The prompt. A match is always shorter than this: the last token is computed anew."""
     session: str | None = None
-    """Session affinity, a preference for retention."""
+    """Session affinity: where to look first, and a preference for retention."""
+    partition: str = ""
+    """What divides the namespace further, see `partition.py`. Prefixes never cross it either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ class Match:
     """Entry to start from, pinned until `Unpin`; None for a cold start."""
     length: int
     """Tokens of the prompt that the entry covers; less than the entry's own length when it has to be trimmed."""
+    shared: int = 0
+    """Tokens at the start of the prompt that some entry has too, usable or not: where prompts part ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +76,13 @@ class Entry:
     size: int
     """Bytes at exact length."""
     trimmable: bool
-    """Whether a shorter prefix can be cut from it (full attention), or only the whole used (SSM, wrapped windows)."""
+    """Whether any shorter prefix can be cut from it (full attention), or only some (SSM, wrapped windows)."""
     session: str | None = None
     """Session that published it."""
+    boundaries: tuple[int, ...] = ()
+    """Shorter lengths at which it can be cut although it is not trimmable, ascending."""
+    partition: str = ""
+    """As in `Lookup`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,38 @@ class Reconcile:
 
 
 @dataclass(frozen=True, slots=True)
+class Sweep:
+    """A scheduler looks around."""
+
+    scheduler: Incarnation
+    """Who."""
+    pressure: int
+    """Bytes to free because the machine runs short of memory; 0 if it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a scheduler may do about it."""
+
+    manager: Incarnation
+    """Life of the manager."""
+    drop: tuple[EntryId, ...]
+    """As in `Published`: what pressure, or anything before, has cost."""
+    idle: tuple[EntryId, ...]
+    """Entries nobody has used for long. Those that are durable elsewhere should be dropped and named in a `Discard`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Entries whose tensors are gone from the scheduler's memory. Unknown ones are ignored; may be repeated."""
+
+    scheduler: Incarnation
+    """Whose they were."""
+    entries: tuple[EntryId, ...]
+    """Which."""
+
+
+@dataclass(frozen=True, slots=True)
 class CacheStatistics:
     """State of the RAM tier."""
 
@@ -126,6 +169,18 @@ class CacheStatistics:
     """Prompt tokens that were not computed."""
     evictions: int
     """Entries dropped for room."""
+    demotions: int
+    """Idle entries whose tensors were let go because they are durable."""
+    reclaimed: int
+    """Bytes freed because the machine ran short of memory."""
+    sessions: int
+    """Sessions that refer to an entry."""
+    session_hits: int
+    """Lookups answered by the session's own latest entry."""
+    session_misses: int
+    """Lookups of a session that needed a search."""
+    prefix_scans: int
+    """Lookups that searched all entries of their namespace."""
     pinned: int
     """Entries in use by a row now."""
     mailbox_depth: int

@@ -1,5 +1,8 @@
 """A radix tree over token ids: which stored prefix helps a prompt most. Pure.
 
+An item is stored at the end of its tokens. A trimmable one serves any prefix of them; another one serves the whole
+and its boundaries: nodes further up where it can be cut too.
+
 Token ids travel and rest as `TokenBytes` (4 bytes each), so an edge is a `bytes` slice and comparing edges is one
 `memcmp`. A walk touches one node a branching point of the prompt, never a whole subtree: every node knows the
 most recently used trimmable item below it.
@@ -7,7 +10,7 @@ most recently used trimmable item below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -33,9 +36,9 @@ T = TypeVar("T", bound=Stored)
 
 
 class Node(Generic[T]):
-    """One edge and the point where it ends. Stays the same object for as long as it holds an item."""
+    """One edge and the point where it ends. Stays the same object for as long as it holds an item or a boundary."""
 
-    __slots__ = ("children", "depth", "edge", "item", "parent", "recent")
+    __slots__ = ("boundaries", "children", "depth", "edge", "item", "parent", "recent")
 
     def __init__(self, edge: bytes, parent: Node[T] | None) -> None:
         self.edge = edge
@@ -43,8 +46,15 @@ class Node(Generic[T]):
         self.depth: int = len(edge) // TOKEN + (parent.depth if parent else 0)
         self.children: dict[bytes, Node[T]] = {}
         self.item: T | None = None
+        self.boundaries: list[T] = []
+        """Items further down that can be cut here."""
         self.recent: T | None = None
         """Most recently used trimmable item here or below."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it stands for more than a fork of the way."""
+        return self.item is not None or bool(self.boundaries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +75,11 @@ class RadixTree(Generic[T]):
     def __init__(self) -> None:
         self.root: Node[T] = Node(b"", None)
 
-    def insert(self, tokens: bytes, item: T) -> Node[T]:
+    def insert(self, tokens: bytes, item: T, boundaries: Sequence[int] = ()) -> Node[T]:
         """Store `item` and return its node, the handle for `remove` and `touch`.
+
+        Args:
+            boundaries: shorter lengths, in tokens and ascending, at which it can be cut.
 
         Raises:
             ValueError: `tokens` is empty or already holds an item.
@@ -83,6 +96,10 @@ class RadixTree(Generic[T]):
         if node is self.root or node.item is not None:
             raise ValueError("an item needs tokens of its own")
         node.item = item
+        above = node
+        for boundary in reversed(boundaries):
+            above = _ancestor(above, boundary)
+            above.boundaries.append(item)
         self.touch(node)
         return node
 
@@ -97,27 +114,30 @@ class RadixTree(Generic[T]):
             above = above.parent
 
     def remove(self, node: Node[T]) -> None:
-        """Take out the node's item; the node is dead afterwards."""
+        """Take out the node's item and its boundaries; the node is dead afterwards."""
         item, node.item = node.item, None
         above: Node[T] | None = node
         while above is not None and above.recent is item and item is not None:
             above.recent = _recount(above)
             above = above.parent
-        parent = node.parent
-        if parent is not None and not node.children:
-            del parent.children[node.edge[:TOKEN]]
-            _splice(parent)
-        else:
-            _splice(node)
+        above = node
+        while above is not None:
+            above.boundaries = [other for other in above.boundaries if other is not item]
+            parent = above.parent
+            _tidy(above)
+            above = parent
 
-    def longest(self, tokens: bytes) -> Found[T] | None:
+    def longest(self, tokens: bytes, start: Node[T] | None = None) -> Found[T] | None:
         """The longest usable prefix that leaves at least the last token to compute; None when there is none.
 
-        A trimmable item serves whatever it shares with the prompt, another one only when it is wholly a prefix.
-        Among equals the most recently used wins.
+        A trimmable item serves whatever it shares with the prompt, another one the whole or up to a boundary, as far
+        as the prompt has it. Among equals the most recently used wins.
+
+        Args:
+            start: a node of which `leads` is true, to begin there; the answer is the same.
         """
         limit = len(tokens) // TOKEN - 1
-        node, shared, visited = self._descend(tokens)
+        node, shared, visited = self._descend(tokens, start)
         best: T | None = None
         length = 0
         above: Node[T] | None = node
@@ -125,17 +145,38 @@ class RadixTree(Generic[T]):
             usable = min(shared, above.depth, limit)
             if usable < max(length, 1):
                 break
-            whole = above.item if above.depth == usable else None
-            best = _latest(best, _latest(above.recent, whole))
+            best = _latest(best, above.recent)
+            if above.depth == usable:
+                for item in (above.item, *above.boundaries):
+                    best = _latest(best, item)
             length = usable if best is not None else 0
             above = above.parent
             visited += 1
         return Found(best, length, visited) if best is not None else None
 
-    def covering(self, tokens: bytes) -> T | None:
-        """The most recently used trimmable item that begins with `tokens` (or equals them)."""
+    def covering(self, tokens: bytes) -> list[T]:
+        """Items that can be cut to exactly `tokens` (or equal them): boundaries, and the latest trimmable one."""
         node, shared, _ = self._descend(tokens)
-        return node.recent if shared * TOKEN == len(tokens) else None
+        if shared * TOKEN != len(tokens):
+            return []
+        found = list(node.boundaries) if node.depth == shared else []
+        return found if node.recent is None else [node.recent, *found]
+
+    def shared(self, tokens: bytes) -> int:
+        """Tokens at the start of `tokens` that some item has too, usable or not."""
+        return self._descend(tokens)[1]
+
+    @staticmethod
+    def leads(node: Node[T], tokens: bytes) -> bool:
+        """Whether the way to the node is the beginning of `tokens`, with at least one token to follow."""
+        if len(tokens) <= node.depth * TOKEN:
+            return False
+        above: Node[T] | None = node
+        while above is not None:
+            if not tokens.startswith(above.edge, above.depth * TOKEN - len(above.edge)):
+                return False
+            above = above.parent
+        return True
 
     def prefixes(self, tokens: bytes) -> list[tuple[int, T]]:
         """Every item that is wholly a prefix of `tokens` (or equals them) with its length, longest first."""
@@ -168,9 +209,10 @@ class RadixTree(Generic[T]):
                 faults.append(f"the node at depth {node.depth} names the wrong most recent item")
         return faults
 
-    def _descend(self, tokens: bytes) -> tuple[Node[T], int, int]:
+    def _descend(self, tokens: bytes, begin: Node[T] | None = None) -> tuple[Node[T], int, int]:
         """The last node touched (perhaps only part of its edge), the tokens shared with it, the nodes visited."""
-        node, shared, visited = self.root, 0, 1
+        node, visited = begin or self.root, 1
+        shared = node.depth
         while shared * TOKEN < len(tokens):
             start = shared * TOKEN
             child = node.children.get(tokens[start : start + TOKEN])
@@ -212,9 +254,29 @@ def _split(node: Node[T], at: int) -> Node[T]:
     return upper
 
 
-def _splice(node: Node[T]) -> None:
-    """Join a node that neither holds an item nor branches to its only child."""
-    if node.parent is None or node.item is not None or len(node.children) != 1:
+def _ancestor(node: Node[T], depth: int) -> Node[T]:
+    """The node at a depth on the way to `node`; made if there is none.
+
+    Raises:
+        ValueError: the depth does not lie on the way.
+    """
+    above = node
+    while above.parent is not None and above.parent.depth >= depth:
+        above = above.parent
+    if not 0 < depth <= above.depth or (above is node and depth == node.depth):
+        raise ValueError("a boundary lies between the first token and the last")
+    if above.depth == depth:
+        return above
+    assert above.parent is not None
+    return _split(above, (depth - above.parent.depth) * TOKEN)
+
+
+def _tidy(node: Node[T]) -> None:
+    """Take out a node that holds nothing and leads nowhere, or join one that does not branch to its only child."""
+    if node.parent is None or node.held or len(node.children) > 1:
+        return
+    if not node.children:
+        del node.parent.children[node.edge[:TOKEN]]
         return
     (child,) = node.children.values()
     child.edge, child.parent = node.edge + child.edge, node.parent
@@ -240,5 +302,5 @@ def _faults(node: Node[T]) -> Iterator[str]:
         yield f"{where} is not its parent's child"
     elif not node.edge or len(node.edge) % TOKEN or node.depth != parent.depth + len(node.edge) // TOKEN:
         yield f"{where} has an edge of {len(node.edge)} bytes that does not fit its depth"
-    if node.item is None and len(node.children) < 2:
+    if not node.held and len(node.children) < 2:
         yield f"{where} neither holds an item nor branches"

@@ -11,9 +11,10 @@ from actors.prompt_cache.radix import Node
 
 
 class Place(NamedTuple):
-    """Where an entry can be used: prefixes never cross a namespace, and tensors never leave their scheduler."""
+    """Where an entry can be used: prefixes cross neither namespaces nor partitions, tensors never leave a scheduler."""
 
     namespace: str
+    partition: str
     scheduler: Incarnation
 
 
@@ -28,8 +29,12 @@ class Record:
     size: int
     """Bytes."""
     trimmable: bool
+    boundaries: tuple[int, ...] = ()
+    """Shorter lengths at which it can be cut, if it is not trimmable."""
     used: int = 0
     """Number of its last use; higher is more recent."""
+    used_at: float = 0.0
+    """When that was, in seconds of the manager's clock."""
     pins: dict[RequestId, float] = field(default_factory=dict)
     """When each pin was taken, in seconds of the manager's clock."""
     node: Node[Record] | None = None

@@ -1,4 +1,4 @@
-"""Which entry each session used last: a preference for keeping it, never a condition for using it. Pure."""
+"""Which entry each session used last: where to look first and what to keep, never a condition for using it. Pure."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ class Sessions:
             self._entries.move_to_end(key)
         else:
             self.refer(place, session, entry)
+
+    def latest(self, place: Place, session: str) -> EntryId | None:
+        """The session's latest entry there."""
+        return self._entries.get((place, session))
+
+    def close(self, session: str) -> None:
+        """The session is over, everywhere."""
+        for key in [key for key in self._entries if key[1] == session]:
+            self._drop(key)
 
     def referenced(self, entry: EntryId) -> bool:
         """Whether some session's latest entry is this one."""

@@ -58,7 +58,7 @@ async def test_a_published_prefix_is_matched_pinned_and_unpinned() -> None:
     manager = PromptCacheManager(SETTINGS)
     life = manager.incarnation
     assert await manager.publish(publish(entry("a", 1, 2, 3))) == Published(life, ())
-    assert await manager.lookup(lookup(1, 2, 3, 4)) == Match(life, EntryId("a"), 3)
+    assert await manager.lookup(lookup(1, 2, 3, 4)) == Match(life, EntryId("a"), 3, shared=3)
     assert await manager.lookup(lookup(8, 9, 8)) == Match(life, None, 0)
     assert await manager.publish(publish(entry("b", 1, 2, 3, 4))) == Published(life, ())
     await manager.unpin(Unpin(RequestId("r"), EntryId("a")))

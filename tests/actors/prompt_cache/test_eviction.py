@@ -12,6 +12,7 @@ class Held:
     length: int = 10
     size: int = 10
     trimmable: bool = True
+    boundaries: tuple[int, ...] = ()
     pinned: bool = False
     referenced: bool = False
 
@@ -46,21 +47,40 @@ def test_an_entry_fits_beside_what_is_pinned(size: int, budget: int, pinned: int
 
 def test_a_longer_trimmable_entry_makes_the_newcomer_redundant() -> None:
     cover = Held(length=20)
-    assert eviction.redundant(Held(), None, cover) is cover
-    assert eviction.redundant(Held(trimmable=False), None, cover) is cover
+    assert eviction.redundant(Held(), [cover]) is cover
+    assert eviction.redundant(Held(trimmable=False), [cover]) is cover
 
 
 def test_an_unpinned_twin_is_replaced_and_a_pinned_one_stays() -> None:
     unpinned, pinned = Held(), Held(pinned=True)
-    assert eviction.redundant(Held(), unpinned, unpinned) is None
-    assert eviction.redundant(Held(), pinned, pinned) is pinned
+    assert eviction.redundant(Held(), [unpinned]) is None
+    assert eviction.redundant(Held(), [unpinned, pinned]) is pinned
 
 
 def test_of_two_twins_the_trimmable_one_stays() -> None:
     rigid, pinned_rigid, trimmable = Held(trimmable=False), Held(trimmable=False, pinned=True), Held()
-    assert eviction.redundant(Held(), rigid, None) is None
-    assert eviction.redundant(Held(), pinned_rigid, None) is None
-    assert eviction.redundant(Held(trimmable=False), trimmable, trimmable) is trimmable
+    assert eviction.redundant(Held(), [rigid]) is None
+    assert eviction.redundant(Held(), [pinned_rigid]) is None
+    assert eviction.redundant(Held(trimmable=False), [trimmable]) is trimmable
+
+
+def test_an_entry_with_all_the_boundaries_of_the_newcomer_makes_it_redundant() -> None:
+    cover = Held(length=20, trimmable=False, boundaries=(4, 10))
+    assert eviction.redundant(Held(trimmable=False, boundaries=(4,)), [cover]) is cover
+    assert eviction.redundant(Held(trimmable=False, boundaries=(5,)), [cover]) is None
+    assert eviction.redundant(Held(), [cover]) is None
+
+
+def test_of_two_twins_the_one_with_more_boundaries_stays() -> None:
+    more, fewer = Held(trimmable=False, boundaries=(4, 6)), Held(trimmable=False, boundaries=(4,))
+    assert eviction.redundant(fewer, [more]) is more
+    assert eviction.redundant(more, [fewer]) is None
+
+
+def test_an_entry_supersedes_what_ends_at_its_boundaries_and_can_be_cut_nowhere_else() -> None:
+    checkpoint, elsewhere, trimmable = Held(4, trimmable=False), Held(5, trimmable=False), Held(6)
+    newcomer = Held(trimmable=False, boundaries=(4, 6))
+    assert eviction.superseded(newcomer, [trimmable, elsewhere, checkpoint]) == [checkpoint]
 
 
 def test_a_trimmable_entry_supersedes_all_it_covers_another_one_only_its_twin() -> None:

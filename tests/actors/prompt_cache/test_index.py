@@ -7,14 +7,23 @@ import pytest
 from actors.clock import FakeClock
 from actors.ids import EntryId, Incarnation, RequestId
 from actors.prompt_cache.index import PIN_LEASE_S, PrefixIndex
-from actors.prompt_cache.messages import Entry, Lookup, Publish, Reconcile, Unpin
+from actors.prompt_cache.messages import Discard, Entry, Lookup, Publish, Reconcile, Sweep, Unpin
 
 MODEL = "model"
+IDLE_S = 300.0
 ONE, TWO = Incarnation("one"), Incarnation("two")
 
 
-def entry(name: str, *tokens: int, size: int = 10, trimmable: bool = True, session: str | None = None) -> Entry:
-    return Entry(EntryId(name), array("I", tokens).tobytes(), size, trimmable, session)
+def entry(
+    name: str,
+    *tokens: int,
+    size: int = 10,
+    trimmable: bool = True,
+    session: str | None = None,
+    boundaries: tuple[int, ...] = (),
+    partition: str = "",
+) -> Entry:
+    return Entry(EntryId(name), array("I", tokens).tobytes(), size, trimmable, session, boundaries, partition)
 
 
 class Harness:
@@ -22,7 +31,7 @@ class Harness:
 
     def __init__(self, max_bytes: int = 100, min_tokens: int = 1) -> None:
         self.clock = FakeClock()
-        self.index = PrefixIndex(max_bytes, min_tokens, self.clock)
+        self.index = PrefixIndex(max_bytes, min_tokens, self.clock, IDLE_S)
 
     def publish(self, stored: Entry, scheduler: Incarnation = ONE, namespace: str = MODEL) -> list[str]:
         return self.checked(self.index.publish(Publish(namespace, scheduler, stored)))
@@ -37,8 +46,9 @@ class Harness:
         scheduler: Incarnation = ONE,
         namespace: str = MODEL,
         session: str | None = None,
+        partition: str = "",
     ) -> tuple[str | None, int]:
-        message = Lookup(RequestId(request), namespace, scheduler, array("I", tokens).tobytes(), session)
+        message = Lookup(RequestId(request), namespace, scheduler, array("I", tokens).tobytes(), session, partition)
         answer = self.index.lookup(message)
         self.checked(())
         return answer
@@ -52,6 +62,14 @@ class Harness:
         name, _ = self.lookup(*tokens, session=session)
         assert name is not None
         self.unpin(name)
+
+    def sweep(self, pressure: int = 0, scheduler: Incarnation = ONE) -> tuple[list[str], list[str]]:
+        drop, idle = self.index.sweep(Sweep(scheduler, pressure))
+        return self.checked(drop), list(idle)
+
+    def counts(self) -> tuple[int, int, int]:
+        now = self.index.statistics(0)
+        return now.session_hits, now.session_misses, now.prefix_scans
 
     def checked(self, drop: tuple[EntryId, ...]) -> list[str]:
         assert self.index.check() == []
@@ -347,6 +365,107 @@ def test_malformed_messages_are_refused_and_change_nothing() -> None:
         cache.index.lookup(Lookup(RequestId("r"), MODEL, ONE, b"12345"))
     assert cache.lookup(1, 2, 3) == ("a", 2)
     assert cache.index.statistics(0).entries == 1
+
+
+def test_an_entry_is_used_at_its_boundaries_and_supersedes_what_ends_there() -> None:
+    cache = Harness()
+    assert cache.publish(entry("turn1", 1, 2, 3, trimmable=False, boundaries=(2,))) == []
+    assert cache.publish(entry("turn2", 1, 2, 3, 4, 5, trimmable=False, boundaries=(2, 3))) == ["turn1"]
+    assert cache.lookup(1, 2, 3, 4, 5, 6) == ("turn2", 5)
+    assert cache.lookup(1, 2, 3, 9) == ("turn2", 3)
+    assert cache.lookup(1, 2, 9) == ("turn2", 2)
+    assert cache.publish(entry("again", 1, 2, 3, trimmable=False, boundaries=(2,))) == ["again"]
+
+
+def test_partitions_see_nothing_of_each_other() -> None:
+    cache = Harness()
+    cache.publish(entry("a", 1, 2, 3, session="s", partition="one"))
+    assert cache.lookup(1, 2, 3, 4, partition="two", session="s") == (None, 0)
+    assert cache.lookup(1, 2, 3, 4, session="s") == (None, 0)
+    assert cache.index.shared(Lookup(RequestId("r"), MODEL, ONE, array("I", [1, 2]).tobytes())) == 0
+    assert cache.lookup(1, 2, 3, 4, partition="one") == ("a", 3)
+    assert cache.reconcile(entry("a", 1, 2, 3, partition="one"), entry("b", 1, 2, 3, partition="two")) == []
+    assert cache.lookup(1, 2, 3, 4, partition="two") == ("b", 3)
+
+
+def test_a_session_starts_from_its_latest_entry_without_a_search() -> None:
+    cache = Harness()
+    cache.publish(entry("a", 1, 2, session="s"))
+    assert cache.lookup(1, 2, 3, session="s") == ("a", 2)
+    assert cache.counts() == (1, 0, 0)
+    assert cache.lookup(1, 2, 3) == ("a", 2)
+    assert cache.counts() == (1, 0, 1)
+
+
+@pytest.mark.parametrize("prompt", [(1, 2), (1, 9, 3), (9,)], ids=["not longer", "edited", "another"])
+def test_a_session_whose_history_changed_is_searched_for_like_any_other(prompt: tuple[int, ...]) -> None:
+    cache, plain = Harness(), Harness()
+    for harness in (cache, plain):
+        harness.publish(entry("other", 1, 9))
+        harness.publish(entry("a", 1, 2, session="s"))
+    assert cache.lookup(*prompt, session="s") == plain.lookup(*prompt)
+    assert cache.counts() == (0, 1, 1)
+
+
+def test_a_session_does_not_hide_what_goes_further() -> None:
+    cache = Harness()
+    cache.publish(entry("a", 1, 2, trimmable=False, session="s"))
+    cache.publish(entry("b", 1, 2, 3, 4, trimmable=False))
+    assert cache.lookup(1, 2, 3, 4, 5, session="s") == ("b", 4)
+    assert cache.lookup(1, 2, 3, 9, session="s") == ("a", 2)
+    assert cache.counts() == (1, 1, 1)
+
+
+def test_a_closed_session_has_no_claim_any_more() -> None:
+    cache = Harness(max_bytes=20)
+    cache.publish(entry("a", 1, 2, session="s"))
+    cache.index.close_session("s")
+    assert cache.lookup(1, 2, 3) == ("a", 2)
+    cache.unpin("a")
+    cache.publish(entry("b", 3, 4))
+    assert cache.publish(entry("c", 5, 6)) == ["a"]
+    assert cache.counts() == (0, 0, 1)
+    assert cache.lookup(3, 4, 5, session="s") == ("b", 2)
+    assert cache.counts() == (0, 1, 2)
+
+
+def test_a_sweep_names_what_nobody_has_used_for_long() -> None:
+    cache = Harness()
+    cache.publish(entry("old", 1, 2))
+    cache.publish(entry("pinned", 3, 4))
+    cache.lookup(3, 4, 5)
+    cache.clock.advance(IDLE_S / 2)
+    cache.publish(entry("young", 5, 6))
+    assert cache.sweep() == ([], [])
+    cache.clock.advance(IDLE_S / 2)
+    assert cache.sweep() == ([], ["old"])
+    assert cache.sweep(scheduler=TWO) == ([], [])
+    cache.use(1, 2, 3)
+    assert cache.sweep() == ([], [])
+
+
+def test_what_a_scheduler_discards_is_known_no_more() -> None:
+    cache = Harness()
+    cache.publish(entry("a", 1, 2))
+    cache.index.discard(Discard(TWO, (EntryId("a"),)))
+    assert cache.size == 10
+    cache.index.discard(Discard(ONE, (EntryId("a"), EntryId("unknown"))))
+    assert cache.checked(()) == []
+    assert cache.lookup(1, 2, 3) == (None, 0)
+    assert cache.index.statistics(0).demotions == 1
+    assert cache.sweep() == ([], []), "it is owed to nobody"
+
+
+def test_pressure_costs_the_least_recently_used_of_the_one_who_feels_it() -> None:
+    cache = Harness()
+    cache.publish(entry("elsewhere", 1, 2), scheduler=TWO, namespace="other model")
+    cache.publish(entry("session", 1, 2, session="s"))
+    cache.publish(entry("a", 3, 4))
+    cache.publish(entry("b", 5, 6))
+    cache.lookup(5, 6, 7)
+    assert cache.sweep(pressure=11) == (["a", "session"], [])
+    assert cache.sweep(pressure=10**9) == ([], []), "what is pinned stays"
+    assert cache.index.statistics(0).reclaimed == 20
 
 
 def test_statistics_count_what_happened() -> None:

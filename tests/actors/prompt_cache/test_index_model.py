@@ -13,12 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from actors.clock import FakeClock
 from actors.ids import EntryId, Incarnation, RequestId
 from actors.prompt_cache.index import PIN_LEASE_S, PrefixIndex
-from actors.prompt_cache.messages import Entry, Lookup, Publish, Reconcile, Unpin
+from actors.prompt_cache.messages import Discard, Entry, Lookup, Publish, Reconcile, Sweep, Unpin
 
 Tokens = tuple[int, ...]
 
 BUDGET = 40
 MINIMUM = 2
+IDLE_S = 300.0
 NAMESPACES = ("base", "adapted")
 
 
@@ -29,6 +30,9 @@ class Known:
     tokens: Tokens
     size: int
     trimmable: bool
+    boundaries: Tokens = ()
+    partition: str = ""
+    used_at: float = 0.0
     pins: dict[str, float] = field(default_factory=dict)
     superseded: bool = False
 
@@ -37,7 +41,9 @@ class Known:
         while common < min(len(self.tokens), len(prompt)) and self.tokens[common] == prompt[common]:
             common += 1
         usable = min(common, len(prompt) - 1)
-        return usable if self.trimmable or usable == len(self.tokens) else 0
+        if self.trimmable:
+            return usable
+        return max(cut for cut in (0, *self.boundaries, len(self.tokens)) if cut <= usable)
 
     def covers(self, tokens: Tokens) -> bool:
         return self.tokens[: len(tokens)] == tokens
@@ -48,13 +54,17 @@ class Naive:
 
     def __init__(self) -> None:
         self.known: list[Known] = []
-        self.sessions: dict[tuple[str, str], Known] = {}
+        self.now = 0.0
+        self.sessions: dict[tuple[str, str, str], Known] = {}
+        self.session_hits = self.session_misses = 0
         self.owed: dict[str, set[EntryId]] = {namespace: set() for namespace in NAMESPACES}
 
-    def stored(self, namespace: str) -> list[Known]:
-        return [known for known in self.known if known.namespace == namespace and not known.superseded]
+    def stored(self, namespace: str, partition: str) -> list[Known]:
+        place = (namespace, partition)
+        return [known for known in self.known if (known.namespace, known.partition) == place and not known.superseded]
 
     def use(self, known: Known) -> None:
+        known.used_at = self.now
         self.known.remove(known)
         self.known.append(known)
 
@@ -65,29 +75,35 @@ class Naive:
             self.owed[known.namespace].add(known.name)
 
     def lookup(
-        self, namespace: str, request: str, prompt: Tokens, session: str | None, now: float
+        self, namespace: str, partition: str, request: str, prompt: Tokens, session: str | None
     ) -> tuple[EntryId | None, int]:
         ranked = [(known.usable(prompt), rank, known) for rank, known in enumerate(self.known)]
-        ranked = [candidate for candidate in ranked if candidate[2] in self.stored(namespace)]
+        ranked = [candidate for candidate in ranked if candidate[2] in self.stored(namespace, partition)]
         length, _, best = max(ranked, key=lambda candidate: candidate[:2], default=(0, 0, None))
+        if session is not None:
+            own = self.sessions.get((namespace, partition, session))
+            direct = own is not None and own is best and length == len(own.tokens)
+            self.session_hits += direct
+            self.session_misses += not direct
         if best is None or length < MINIMUM:
             return None, 0
-        best.pins[request] = now
+        best.pins[request] = self.now
         self.use(best)
         if session is not None:
-            self.sessions.setdefault((namespace, session), best)
+            self.sessions.setdefault((namespace, partition, session), best)
         return best.name, length
 
     def publish(self, new: Known, session: str | None) -> None:
         if new.name in self.owed[new.namespace]:
             return
-        stored = self.stored(new.namespace)
+        stored = self.stored(new.namespace, new.partition)
+        place = (new.namespace, new.partition)
         again = next((known for known in self.known if known.name == new.name), None)
         standing = again or next((known for known in reversed(stored) if self.makes_needless(known, new)), None)
         if standing is not None:
             self.use(standing)
             if session is not None and not standing.superseded:
-                self.sessions[(new.namespace, session)] = standing
+                self.sessions[(*place, session)] = standing
             if again is None:
                 self.owed[new.namespace].add(new.name)
             return
@@ -96,24 +112,34 @@ class Naive:
             self.owed[new.namespace].add(new.name)
             return
         for old in stored:
-            if old.tokens == new.tokens or (new.trimmable and new.covers(old.tokens)):
+            at_boundary = not old.trimmable and len(old.tokens) in new.boundaries
+            if old.tokens == new.tokens or (new.covers(old.tokens) and (new.trimmable or at_boundary)):
                 self.sessions = {key: new if value is old else value for key, value in self.sessions.items()}
                 old.superseded = True
         self.known.append(new)
+        new.used_at = self.now
         if session is not None:
-            self.sessions[(new.namespace, session)] = new
+            self.sessions[(*place, session)] = new
         self.sweep()
-        while sum(known.size for known in self.known) > BUDGET:
-            movable = [known for known in self.known if not known.pins and known is not new]
-            loose = [known for known in movable if known not in self.sessions.values()]
-            self.forget((loose or movable)[0], owe=True)
+        self.evict(
+            [known for known in self.known if known is not new], sum(known.size for known in self.known) - BUDGET
+        )
+
+    def evict(self, candidates: list[Known], excess: int) -> None:
+        movable = [known for known in candidates if not known.pins]
+        movable.sort(key=lambda known: known in self.sessions.values())
+        while excess > 0 and movable:
+            excess -= movable[0].size
+            self.forget(movable.pop(0), owe=True)
 
     def makes_needless(self, old: Known, new: Known) -> bool:
         if old.tokens == new.tokens:
             if old.trimmable != new.trimmable:
                 return old.trimmable
-            return bool(old.pins)
-        return old.trimmable and old.covers(new.tokens)
+            return bool(old.pins) or (not old.trimmable and set(old.boundaries) > set(new.boundaries))
+        if not old.covers(new.tokens) or old.trimmable:
+            return old.covers(new.tokens)
+        return not new.trimmable and {*new.boundaries, len(new.tokens)} <= set(old.boundaries)
 
     def sweep(self) -> None:
         for known in [known for known in self.known if known.superseded and not known.pins]:
@@ -122,6 +148,9 @@ class Naive:
 
 sequences = st.lists(st.integers(0, 1), min_size=1, max_size=6).map(tuple)
 namespaces = st.sampled_from(NAMESPACES)
+partitions = st.sampled_from(["", "", "salted"])
+cuts = st.none() | st.frozensets(st.integers(1, 5))
+"""Boundaries of an entry; None for one that can be cut anywhere."""
 requests = st.sampled_from(["r1", "r2", "r3"])
 sessions = st.sampled_from([None, None, "s1", "s2"])
 
@@ -130,7 +159,7 @@ class PromptCacheMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = FakeClock()
-        self.index = PrefixIndex(BUDGET, MINIMUM, self.clock)
+        self.index = PrefixIndex(BUDGET, MINIMUM, self.clock, IDLE_S)
         self.naive = Naive()
         self.numbers = count()
         self.scheduler = {namespace: self.fresh_scheduler() for namespace in NAMESPACES}
@@ -153,12 +182,30 @@ class PromptCacheMachine(RuleBasedStateMachine):
         self.free(namespace, self.index.publish(Publish(namespace, self.scheduler[namespace], entry)))
 
     def known(self, namespace: str, entry: Entry) -> Known:
-        return Known(entry.entry, namespace, tuple(array("I", entry.tokens)), entry.size, entry.trimmable)
+        tokens = tuple(array("I", entry.tokens))
+        return Known(entry.entry, namespace, tokens, entry.size, entry.trimmable, entry.boundaries, entry.partition)
 
-    @rule(namespace=namespaces, tokens=sequences, size=st.integers(0, 20), trimmable=st.booleans(), session=sessions)
-    def publish_new(self, namespace: str, tokens: Tokens, size: int, trimmable: bool, session: str | None) -> None:
+    @rule(
+        namespace=namespaces,
+        partition=partitions,
+        tokens=sequences,
+        size=st.integers(0, 20),
+        cuts=cuts,
+        session=sessions,
+    )
+    def publish_new(
+        self,
+        namespace: str,
+        partition: str,
+        tokens: Tokens,
+        size: int,
+        cuts: frozenset[int] | None,
+        session: str | None,
+    ) -> None:
         name = EntryId(f"entry{next(self.numbers)}")
-        self.publish(namespace, Entry(name, array("I", tokens).tobytes(), size, trimmable, session))
+        boundaries = tuple(sorted(cut for cut in cuts or () if cut < len(tokens)))
+        packed = array("I", tokens).tobytes()
+        self.publish(namespace, Entry(name, packed, size, cuts is None, session, boundaries, partition))
 
     @precondition(lambda self: any(self.held.values()))
     @rule(data=st.data())
@@ -166,14 +213,34 @@ class PromptCacheMachine(RuleBasedStateMachine):
         namespace = data.draw(st.sampled_from([name for name, held in self.held.items() if held]))
         self.publish(namespace, data.draw(st.sampled_from(list(self.held[namespace].values()))))
 
-    @rule(namespace=namespaces, request=requests, prompt=sequences, session=sessions)
-    def lookup(self, namespace: str, request: str, prompt: Tokens, session: str | None) -> None:
-        message = Lookup(
-            RequestId(request), namespace, self.scheduler[namespace], array("I", prompt).tobytes(), session
-        )
+    @rule(namespace=namespaces, partition=partitions, request=requests, prompt=sequences, session=sessions)
+    def lookup(self, namespace: str, partition: str, request: str, prompt: Tokens, session: str | None) -> None:
+        packed = array("I", prompt).tobytes()
+        message = Lookup(RequestId(request), namespace, self.scheduler[namespace], packed, session, partition)
         self.spoke.add(self.scheduler[namespace])
-        expected = self.naive.lookup(namespace, request, prompt, session, self.clock.now())
+        expected = self.naive.lookup(namespace, partition, request, prompt, session)
         assert self.index.lookup(message) == expected
+
+    @rule(session=st.sampled_from(["s1", "s2"]))
+    def close_session(self, session: str) -> None:
+        self.index.close_session(session)
+        self.naive.sessions = {key: value for key, value in self.naive.sessions.items() if key[2] != session}
+
+    @rule(namespace=namespaces, pressure=st.sampled_from([0, 0, 1, 15, 1000]), demote=st.booleans())
+    def sweep(self, namespace: str, pressure: int, demote: bool) -> None:
+        scheduler, naive = self.scheduler[namespace], self.naive
+        drop, idle = self.index.sweep(Sweep(scheduler, pressure))
+        naive.evict([known for known in naive.known if known.namespace == namespace], pressure)
+        self.free(namespace, drop)
+        long_ago = self.clock.now() - IDLE_S
+        unused = [known for known in naive.known if known.used_at <= long_ago and not known.pins]
+        unused = [known for known in unused if known.namespace == namespace and not known.superseded]
+        assert list(idle) == [known.name for known in unused]
+        if demote:
+            self.index.discard(Discard(scheduler, idle))
+            for known in unused:
+                naive.forget(known, owe=False)
+                del self.held[namespace][known.name]
 
     @rule(data=st.data(), request=requests)
     def unpin(self, data: st.DataObject, request: str) -> None:
@@ -210,9 +277,10 @@ class PromptCacheMachine(RuleBasedStateMachine):
         if dead in self.spoke:
             assert self.index.publish(Publish(namespace, dead, late)) == (late.entry,)
 
-    @rule(seconds=st.sampled_from([PIN_LEASE_S / 2, PIN_LEASE_S]))
+    @rule(seconds=st.sampled_from([IDLE_S / 2, IDLE_S, PIN_LEASE_S / 2, PIN_LEASE_S]))
     def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
+        self.naive.now = self.clock.now()
         expired = 0
         for known in self.naive.known:
             for request, since in list(known.pins.items()):
@@ -229,6 +297,8 @@ class PromptCacheMachine(RuleBasedStateMachine):
         assert now.entries == len(self.naive.known)
         assert now.size == sum(known.size for known in self.naive.known) <= BUDGET
         assert now.pinned == sum(bool(known.pins) for known in self.naive.known)
+        assert now.sessions == len(self.naive.sessions)
+        assert (now.session_hits, now.session_misses) == (self.naive.session_hits, self.naive.session_misses)
 
     @invariant()
     def every_tensor_is_either_known_or_owed(self) -> None:

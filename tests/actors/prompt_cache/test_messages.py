@@ -8,12 +8,15 @@ import pytest
 from actors.ids import EntryId, Incarnation, RequestId
 from actors.prompt_cache.messages import (
     CacheStatistics,
+    Discard,
     Entry,
     Lookup,
     Match,
     Publish,
     Published,
     Reconcile,
+    Sweep,
+    Swept,
     Unpin,
 )
 
@@ -27,7 +30,11 @@ EVERY_MESSAGE = [
     Publish("model", Incarnation("s"), ENTRY),
     Published(Incarnation("m"), (ENTRY.entry,)),
     Reconcile("model", Incarnation("s"), (ENTRY, ENTRY)),
-    CacheStatistics(1, 2, 3, 4, 5, 6, 7, 8, 9),
+    Entry(EntryId("entry-2"), b"\x01\x00\x00\x00" * 3, 1, False, None, (1, 2), "salt"),
+    Sweep(Incarnation("s"), 5),
+    Swept(Incarnation("m"), (ENTRY.entry,), ()),
+    Discard(Incarnation("s"), (ENTRY.entry,)),
+    CacheStatistics(*range(15)),
 ]
 
 

@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import random
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.clock import FakeClock
+from actors.ids import EntryId, Incarnation
+from actors.prompt_cache.index import PrefixIndex
+from actors.prompt_cache.messages import Entry, Publish
 from actors.prompt_cache.radix import Node, RadixTree
 
 
@@ -16,7 +21,8 @@ from actors.prompt_cache.radix import Node, RadixTree
 class Item:
     name: str
     trimmable: bool = True
-    used: int = field(default_factory=count().__next__)
+    boundaries: tuple[int, ...] = ()
+    used: int = field(default_factory=count(1).__next__)
 
 
 def pack(*tokens: int) -> bytes:
@@ -40,7 +46,7 @@ def test_an_empty_tree_knows_nothing() -> None:
     tree = filled()
     assert tree.empty()
     assert answer(tree, 1, 2, 3) is None
-    assert tree.covering(pack(1)) is None
+    assert tree.covering(pack(1)) == []
     assert tree.prefixes(pack(1)) == []
 
 
@@ -118,14 +124,54 @@ def test_tokens_of_their_own_are_required() -> None:
         tree.insert(b"", Item("b"))
 
 
-def test_covering_finds_only_trimmable_items_that_begin_with_the_tokens() -> None:
+def test_covering_finds_items_that_can_be_cut_to_the_tokens() -> None:
     tree = filled(((1, 2, 3), Item("a")), ((1, 5, 6), Item("b", trimmable=False)))
-    for tokens, name in (((1, 2, 3), "a"), ((1, 2), "a"), ((1,), "a")):
-        found = tree.covering(pack(*tokens))
-        assert found is not None
-        assert found.name == name
-    assert tree.covering(pack(1, 2, 3, 4)) is None
-    assert tree.covering(pack(1, 5)) is None
+    tree.insert(pack(1, 7, 7, 8), Item("c", trimmable=False), [2])
+    for tokens, name in (((1, 2, 3), "a"), ((1, 2), "a"), ((1,), "a"), ((1, 7), "c")):
+        assert [item.name for item in tree.covering(pack(*tokens))] == [name]
+    for tokens in ((1, 2, 3, 4), (1, 5), (1, 7, 7)):
+        assert tree.covering(pack(*tokens)) == []
+
+
+def test_an_item_is_cut_at_its_boundaries_and_nowhere_else() -> None:
+    tree: RadixTree[Item] = RadixTree()
+    node = tree.insert(pack(1, 2, 3, 4, 5, 6), Item("a", trimmable=False), [2, 4])
+    assert tree.check() == []
+    assert answer(tree, 1, 2, 3, 4, 5, 6, 7) == ("a", 6)
+    assert answer(tree, 1, 2, 3, 4, 5, 6) == ("a", 4)
+    assert answer(tree, 1, 2, 3, 9) == ("a", 2)
+    assert answer(tree, 1, 2) is None
+    other = tree.insert(pack(1, 2, 3), Item("b", trimmable=False))
+    assert answer(tree, 1, 2, 3, 9) == ("b", 3)
+    tree.remove(node)
+    assert tree.check() == []
+    assert answer(tree, 1, 2, 9) is None
+    tree.remove(other)
+    assert tree.empty()
+
+
+@pytest.mark.parametrize("boundaries", [[0], [3], [4], [2, 2]])
+def test_boundaries_lie_within_and_rise(boundaries: list[int]) -> None:
+    index = PrefixIndex(100, 1, FakeClock())
+    entry = Entry(EntryId("a"), pack(1, 2, 3), 1, False, None, tuple(boundaries))
+    with pytest.raises(ValueError, match="boundaries"):
+        index.publish(Publish("model", Incarnation("one"), entry))
+    assert index.statistics(0).entries == 0
+
+
+def test_what_is_shared_need_not_be_usable() -> None:
+    tree = filled(((1, 2, 3, 4), Item("a", trimmable=False)))
+    assert [tree.shared(pack(*tokens)) for tokens in ((1, 2, 9), (1, 2, 3, 4, 5), (9,))] == [2, 4, 0]
+
+
+def test_a_search_may_begin_at_any_node_that_leads_to_the_prompt() -> None:
+    tree = filled(((1, 2), Item("a", trimmable=False)), ((1, 2, 3, 4), Item("b", trimmable=False)))
+    prompt = pack(1, 2, 3, 4, 5)
+    start = tree.insert(pack(1, 2, 3), Item("c", trimmable=False))
+    assert tree.leads(start, prompt)
+    assert tree.longest(prompt, start) == replace(tree.longest(prompt), visited=ANY)  # type: ignore[type-var]
+    assert not tree.leads(start, pack(1, 2, 3))
+    assert not tree.leads(start, pack(1, 9, 3, 4))
 
 
 def test_prefixes_come_longest_first() -> None:
@@ -168,7 +214,9 @@ def brute_force(held: dict[tuple[int, ...], Item], prompt: tuple[int, ...]) -> t
         shared = next((at for at, (a, b) in enumerate(zip(tokens, prompt, strict=False)) if a != b), None)
         common = min(len(tokens), len(prompt)) if shared is None else shared
         usable = min(common, len(prompt) - 1)
-        if (item.trimmable or usable == len(tokens)) and usable > 0:
+        if not item.trimmable:
+            usable = max(cut for cut in (0, *item.boundaries, len(tokens)) if cut <= max(usable, 0))
+        if usable > 0:
             best = max(best or (0, 0, ""), (usable, item.used, item.name))
     return (best[2], best[0]) if best else None
 
@@ -177,18 +225,26 @@ sequences = st.lists(st.integers(0, 2), min_size=1, max_size=7).map(tuple)
 
 
 @given(
-    st.lists(st.tuples(sequences, st.booleans(), st.sampled_from(["put", "put", "take", "use"])), max_size=30),
+    st.lists(
+        st.tuples(
+            sequences,
+            st.none() | st.frozensets(st.integers(1, 6)),
+            st.sampled_from(["put", "put", "take", "use"]),
+        ),
+        max_size=30,
+    ),
     st.lists(sequences, min_size=1, max_size=6),
 )
 def test_the_tree_agrees_with_brute_force(
-    steps: list[tuple[tuple[int, ...], bool, str]], prompts: list[tuple[int, ...]]
+    steps: list[tuple[tuple[int, ...], frozenset[int] | None, str]], prompts: list[tuple[int, ...]]
 ) -> None:
     tree: RadixTree[Item] = RadixTree()
     held: dict[tuple[int, ...], tuple[Item, Node[Item]]] = {}
-    for number, (tokens, trimmable, step) in enumerate(steps):
+    for number, (tokens, cuts, step) in enumerate(steps):
         if tokens not in held and step == "put":
-            item = Item(str(number), trimmable)
-            held[tokens] = (item, tree.insert(pack(*tokens), item))
+            boundaries = tuple(sorted(cut for cut in cuts or () if cut < len(tokens)))
+            item = Item(str(number), cuts is None, boundaries)
+            held[tokens] = (item, tree.insert(pack(*tokens), item, boundaries))
         elif tokens in held and step == "take":
             tree.remove(held.pop(tokens)[1])
         elif tokens in held:

@@ -4,8 +4,8 @@ from actors.ids import EntryId, Incarnation
 from actors.prompt_cache.residents import Place
 from actors.prompt_cache.sessions import Sessions
 
-HERE = Place("model", Incarnation("one"))
-THERE = Place("model+adapter", Incarnation("one"))
+HERE = Place("model", "", Incarnation("one"))
+THERE = Place("model", "salt", Incarnation("one"))
 A, B, C = EntryId("a"), EntryId("b"), EntryId("c")
 
 
@@ -19,6 +19,18 @@ def test_a_session_refers_to_its_latest_entry_alone() -> None:
     sessions.refer(HERE, "s", A)
     sessions.refer(HERE, "s", B)
     assert (sessions.referenced(A), sessions.referenced(B)) == (False, True)
+
+
+def test_a_closed_session_refers_to_nothing_anywhere() -> None:
+    sessions = Sessions()
+    sessions.refer(HERE, "s", A)
+    sessions.refer(THERE, "s", B)
+    sessions.refer(HERE, "t", C)
+    sessions.close("s")
+    sessions.close("unknown")
+    assert referenced(sessions) == "c"
+    assert sessions.latest(HERE, "s") is None
+    assert sessions.latest(HERE, "t") == C
 
 
 def test_each_place_has_its_own_latest_entry() -> None:
