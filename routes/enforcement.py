@@ -208,11 +208,19 @@ def _begin(name: str, frame: Frame) -> str:
 
 def _content(constraint: Constraint) -> dict[str, object]:
     source = constraint.source
-    if constraint.kind == "json":
-        return {"type": "json_schema", "json_schema": _ANY_JSON, "max_whitespace_cnt": MOST_WHITESPACE}
-    if constraint.kind == "json_schema":
-        schema = msgspec.json.decode(source)
-        return {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": MOST_WHITESPACE}
+    if constraint.kind in ("json", "json_schema"):
+        schema = msgspec.json.decode(source) if constraint.kind == "json_schema" else _ANY_JSON
+        content: dict[str, object] = {
+            "type": "json_schema",
+            "json_schema": schema,
+            "max_whitespace_cnt": MOST_WHITESPACE,
+        }
+        # Beyond structural tags; the scheduler writes them out (actors/generation/grammar/recipe.py).
+        if not constraint.any_whitespace:
+            content["any_whitespace"] = False
+        if not constraint.strict:
+            content["strict"] = False
+        return content
     if constraint.kind == "regex":
         return {"type": "regex", "pattern": source}
     if constraint.kind == "choice":

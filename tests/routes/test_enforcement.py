@@ -10,6 +10,7 @@ import xgrammar
 
 from actors.errors import InvalidRequest
 from actors.generation.grammar.constraint import Constraint
+from actors.generation.grammar.recipe import build
 from routes.arguments import BRACKETS, ELEMENTS, MOST_WHITESPACE
 from routes.enforcement import FRAMES, Frame, enforced, frame_of
 from routes.parts import ToolCall
@@ -196,6 +197,32 @@ def test_an_answer_that_may_be_a_call_is_constrained_or_a_call(
     assert tag(both)["type"] == "or"
     assert [accepts(compiler, both, text) for text in [*right, text_of(HERMES)]] == [True] * (len(right) + 1)
     assert [accepts(compiler, both, text) for text in [*wrong, text_of(HERMES, "nobody")]] == [False] * (len(wrong) + 1)
+
+
+@pytest.mark.parametrize(
+    ("any_whitespace", "strict", "right", "wrong"),
+    [
+        (True, True, ['{"a": 1}', '{"a":1}'], ['{"a": 1, "b": 2}']),
+        (False, True, ['{"a":1}'], ['{"a": 1}', '{"a":1,"b":2}']),
+        (True, False, ['{"a": 1}', '{"a": 1, "b": 2}'], ['{"b": 2}']),
+        (False, False, ['{"a":1,"b":2}'], ['{"a": 1}']),
+    ],
+)
+def test_a_schema_beside_tools_keeps_its_switches(
+    any_whitespace: bool, strict: bool, right: list[str], wrong: list[str], compiler: xgrammar.GrammarCompiler
+) -> None:
+    schema = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
+    both = enforced(box(WEATHER), Constraint("json_schema", schema, any_whitespace, strict), HERMES)
+    assert both is not None
+
+    def fits(text: str) -> bool:
+        matcher = xgrammar.GrammarMatcher(build(compiler, both))
+        return all(matcher.accept_token(byte) for byte in text.encode()) and (
+            matcher.is_terminated() or matcher.accept_token(256)
+        )
+
+    assert [fits(text) for text in [*right, text_of(HERMES)]] == [True] * (len(right) + 1)
+    assert [fits(text) for text in wrong] == [False] * len(wrong)
 
 
 def test_a_required_call_wins_over_the_form_of_the_content() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.generation.grammar.constraint import Constraint
 
@@ -36,8 +36,11 @@ def build(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar:
         case "choice":
             return compiler.compile_grammar(choice_grammar(json.loads(constraint.source)))
         case "structural":
-            _check_patterns(_document(constraint.source))
-            return compiler.compile_structural_tag(constraint.source)
+            document = _document(constraint.source)
+            _check_patterns(document)
+            return compiler.compile_structural_tag(
+                constraint.source if document is None else json.dumps(_plain(document))
+            )
         case "free":
             raise ValueError("any text needs no grammar")
 
@@ -47,6 +50,33 @@ def _schema(compiler: GrammarCompiler, source: str, any_whitespace: bool, strict
         # Without the bound a model that likes whitespace would write it until max_tokens.
         return compiler.compile_json_schema(source, strict_mode=strict, max_whitespace_cnt=MOST_WHITESPACE)
     return compiler.compile_json_schema(source, strict_mode=strict, any_whitespace=False, separators=(",", ":"))
+
+
+def _plain(node: object) -> object:
+    """A structural tag with those schemas written out that it has no switches for: compact and open ones."""
+    if isinstance(node, list):
+        return [_plain(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("type") == "json_schema" and node.keys() & {"any_whitespace", "strict"}:
+        return {"type": "grammar", "grammar": _written_out(node)}
+    # Schemas are data here: what looks like a format in them is none.
+    return {key: value if key == "json_schema" else _plain(value) for key, value in node.items()}
+
+
+def _written_out(node: dict[str, Any]) -> str:
+    from xgrammar import Grammar
+
+    spaced = node.get("any_whitespace", True)
+    return str(
+        Grammar.from_json_schema(
+            json.dumps(node["json_schema"]),
+            any_whitespace=spaced,
+            separators=None if spaced else (",", ":"),
+            strict_mode=node.get("strict", True),
+            max_whitespace_cnt=node["max_whitespace_cnt"] if spaced else None,
+        )
+    )
 
 
 def _check_patterns(node: object) -> None:
