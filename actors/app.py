@@ -21,6 +21,8 @@ from ray.serve.schema import LoggingConfig
 from actors import blas, curtain, logs, priority
 from actors.errors import StartError
 from actors.models.card import ModelCard
+from actors.models.embedding_card import EmbeddingCard
+from actors.models.lineup import Lineup, line_up
 from actors.settings import Settings, parse
 
 log = logging.getLogger("troupe.app")
@@ -126,6 +128,39 @@ class _Manager(_Deployment):
         self.actor.close()
 
 
+class _Embedder(_Deployment):
+    """Deployment of the embedder."""
+
+    async def __init__(self, settings: Settings, card: EmbeddingCard, eager: bool) -> None:
+        from actors.embedding.actor import Embedder
+        from actors.gauges import Gauges
+        from actors.gpu_lease.stage import lease_here
+
+        logs.configure(settings.logging)
+        self.actor = Embedder(settings, card, lambda: lease_here(settings.gpu_lease), eager)
+        with curtain.falls_on_failure():
+            await self.actor.start()
+        self._gauges = Gauges("embedder", self.actor.statistics)
+
+    def check_health(self) -> None:
+        self.actor.check_health()
+
+    async def embed(self, request: Any) -> Any:
+        return await self.actor.embed(request)
+
+    async def cancel(self, message: Any) -> None:
+        await self.actor.cancel(message)
+
+    async def statistics(self) -> Any:
+        return await self.actor.statistics()
+
+    async def drain(self) -> None:
+        await self.actor.drain()
+
+    async def close(self) -> None:
+        await self.actor.close()
+
+
 class _ResponseStore(_Deployment):
     """Deployment of the response store."""
 
@@ -159,7 +194,9 @@ class _ResponseStore(_Deployment):
 class _Ingress(_Deployment):
     """Deployment of the ingress."""
 
-    async def __init__(self, settings: Settings, card: ModelCard, scheduler: Any, manager: Any, responses: Any) -> None:
+    async def __init__(
+        self, settings: Settings, lineup: Lineup, scheduler: Any, manager: Any, responses: Any, embedder: Any
+    ) -> None:
         from actors.gauges import Gauges
         from actors.gpu_lease.stage import lease_here
         from actors.ingress.actor import Ingress
@@ -167,12 +204,12 @@ class _Ingress(_Deployment):
         logs.configure(settings.logging)
         replica = serve.get_replica_context().replica_tag
         self.actor = Ingress(
-            settings, card, scheduler, manager, lambda: lease_here(settings.gpu_lease), replica, responses
+            settings, lineup, scheduler, manager, lambda: lease_here(settings.gpu_lease), replica, responses, embedder
         )
         with curtain.falls_on_failure():
             await self.actor.start()
         self._gauges = Gauges("ingress", self.actor.statistics)
-        curtain.announce(settings, card)
+        curtain.announce(settings, lineup.served)
 
     def check_health(self) -> None:
         self.actor.check_health()
@@ -189,28 +226,35 @@ class _Ingress(_Deployment):
 
 
 def build(args: dict[str, Any]) -> Application:
-    """The application for a configuration. Prepares the model, which may take as long as a download.
+    """The application for a configuration. Prepares the models, which may take as long as a download.
 
     A configuration or model that does not allow a start ends `serve run` with one sentence.
 
     Raises:
         StartError: the same sentence, for whoever else called.
     """
-    from actors.models.resolve import prepare
-
     with curtain.falls_on_failure():
         settings = parse(args)
         logs.configure(settings.logging)
-        card = prepare(settings.model, progress=True, trust_model_code=settings.generation.trust_model_code)
-        if not card.eos_token_ids:
-            log.warning("%s names no end token; answers end at max_tokens only", card.model_id)
-    manager = _deployment(_Manager, "PromptCacheManager", blas.quiet_environment()).bind(settings)
-    scheduler = _deployment(
-        _Scheduler, "GenerationScheduler", blas.engine_environment(settings.generation), health_check_timeout_s=60
-    ).bind(settings, card, manager)
+        lineup = line_up(settings, progress=True)
+        if lineup.generates and not lineup.served.eos_token_ids:
+            log.warning("%s names no end token; answers end at max_tokens only", lineup.served.model_id)
+    engine_environment = blas.engine_environment(settings.generation)
+    manager = scheduler = embedder = None
+    if lineup.generates:
+        manager = _deployment(_Manager, "PromptCacheManager", blas.quiet_environment()).bind(settings)
+        scheduler = _deployment(_Scheduler, "GenerationScheduler", engine_environment, health_check_timeout_s=60).bind(
+            settings, lineup.served, manager
+        )
+    if lineup.embedding is not None:
+        # An embedding model that is served alone is loaded at once: nothing else would say that it cannot be.
+        eager = not lineup.generates
+        embedder = _deployment(_Embedder, "Embedder", engine_environment, health_check_timeout_s=60).bind(
+            settings, lineup.embedding, eager
+        )
     responses = _deployment(_ResponseStore, "ResponseStore", blas.quiet_environment()).bind(settings)
     return _deployment(_Ingress, "Ingress", blas.quiet_environment(), **_scaling(settings)).bind(
-        settings, card, scheduler, manager, responses
+        settings, lineup, scheduler, manager, responses, embedder
     )
 
 

@@ -34,6 +34,15 @@ def response_id() -> RequestId:
     return RequestId(f"resp_{secrets.token_hex(12)}")
 
 
+def message_id() -> RequestId:
+    return RequestId(f"msg_{secrets.token_hex(12)}")
+
+
+def tool_use_id() -> str:
+    """A call in the Messages protocol."""
+    return f"toolu_{secrets.token_hex(12)}"
+
+
 def item_id(kind: str) -> str:
     """An item of a response or of its input; `kind` is `msg`, `rs`, `fc` and such."""
     return f"{kind}_{secrets.token_hex(12)}"

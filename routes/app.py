@@ -12,6 +12,7 @@ from routes.auth import KeyMiddleware
 from routes.chat import CHAT
 from routes.completions import TEXT
 from routes.context import AppContext
+from routes.embeddings import EmbeddingsRoute
 from routes.errors import routing_error
 from routes.exchange import ErrorMiddleware, ExchangeMiddleware
 from routes.generation import GenerationRoute
@@ -27,6 +28,7 @@ def create_app(context: AppContext) -> Starlette:
     routes = [
         Route("/v1/chat/completions", GenerationRoute(context, CHAT), methods=["POST"]),
         Route("/v1/completions", GenerationRoute(context, TEXT), methods=["POST"]),
+        Route("/v1/embeddings", EmbeddingsRoute(context), methods=["POST"]),
         Route("/v1", models.index),
         Route("/v1/models", models.list),
         Route("/v1/models/{model_id:path}", models.one),

@@ -15,6 +15,7 @@ from actors.ids import RequestId
 from routes.answer import Job, answer
 from routes.body import read_json
 from routes.context import AppContext
+from routes.embedding_only import refusal
 from routes.exchange import Exchange, exchange_of
 from routes.order import Order
 from routes.schema.fields import Body
@@ -57,6 +58,8 @@ class GenerationRoute:
         if context.tracing:
             exchange.trace = Trace(request.headers.get(TRACE_HEADER, "")[:LONGEST_TRACE_ID], request_id, scope["path"])
         with context.gate.pass_through(), told(exchange):
+            if not context.generates:
+                raise refusal(context.card.model_id)
             with phase(exchange.trace, "request.body_parse", "body_parse"):
                 body = await read_json(request, context.settings.server.max_body_bytes)
                 order = await protocol.read(context, body, request.headers)

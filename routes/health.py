@@ -23,7 +23,9 @@ class HealthRoute:
             return json_response(error_body(ShuttingDown("the server is shutting down")), 503)
         try:
             # Asked, not remembered: what was served is known while the scheduler restarts, that it serves is not.
-            await self._context.generation.statistics()
+            embeddings = self._context.embeddings
+            main = self._context.generation if embeddings is None or self._context.generates else embeddings.client
+            await main.statistics()
         except EngineUnavailable as error:
             return json_response(error_body(error), 503)
         # A constant, spaces included: clients of other servers compare it byte for byte.

@@ -21,6 +21,12 @@ _RISING = frozenset(
         "finished_rows",
         "cancelled_rows",
         "failed_rows",
+        "finished_requests",
+        "cancelled_requests",
+        "failed_requests",
+        "texts",
+        "text_tokens",
+        "passes",
         "prompt_tokens",
         "cached_tokens",
         "generated_tokens",
@@ -73,6 +79,8 @@ class _Collector:
         yield from _actor("prompt_cache", snapshot.prompt_cache)
         yield from _actor("lease", snapshot.lease)
         yield from _actor("response_store", snapshot.response_store)
+        if snapshot.embedder is not None:
+            yield from _actor("embedder", snapshot.embedder)
         if snapshot.lease is not None:
             yield from _lease_classes(snapshot.lease)
         ingress = snapshot.ingress

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from routes.context import AppContext, batch_mode
+from routes.embedding_row import embedding_row
 from routes.wire import json_response
 
 _ENDPOINTS = (
     "POST /v1/chat/completions",
     "POST /v1/completions",
+    "POST /v1/embeddings",
     "GET /v1/models",
     "GET /health",
     "GET /stats",
@@ -39,13 +42,21 @@ class ModelRoutes:
 
     async def list(self, request: Request) -> Response:
         """Every model, the served one first. Raises EngineUnavailable while the scheduler is down."""
-        return json_response({"object": "list", "data": [self._served()]})
+        return json_response({"object": "list", "data": self._rows()})
 
     async def one(self, request: Request) -> Response:
         """The list, with no other model than the one asked for; empty when it is not known."""
         wanted = request.path_params["model_id"]
-        found = [model for model in [self._served()] if model["id"] == wanted]
+        found = [model for model in self._rows() if model["id"] == wanted]
         return json_response({"object": "list", "data": found})
+
+    def _rows(self) -> Sequence[dict[str, object]]:
+        context = self._context
+        embeddings = context.embeddings
+        rows = [self._served()] if context.generates else []
+        if embeddings is not None:
+            rows.append(embedding_row(embeddings.client.card, context.started_at))
+        return rows
 
     def _served(self) -> dict[str, object]:
         context = self._context

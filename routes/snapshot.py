@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from actors.embedding.messages import EmbedderStatistics
 from actors.errors import EngineUnavailable
 from actors.generation.messages import Description, SchedulerStatistics
 from actors.gpu_lease.messages import LeaseStatistics
@@ -37,7 +38,7 @@ class IngressStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """None stands for an actor that did not answer."""
+    """None stands for an actor that did not answer, or that this server does not have."""
 
     ingress: IngressStatistics
     description: Description | None
@@ -45,22 +46,29 @@ class Snapshot:
     prompt_cache: CacheStatistics | None
     lease: LeaseStatistics | None
     response_store: StoreStatistics | None
+    embedder: EmbedderStatistics | None
 
 
 async def take_snapshot(context: AppContext) -> Snapshot:
     """Ask all actors at once. Returns within two seconds, whoever is down."""
-    scheduler, cache, lease, responses = await asyncio.gather(
-        _ask("generation scheduler", context.generation.statistics()),
-        _ask("prompt cache", context.cache_statistics()),
+    embeddings, generates = context.embeddings, context.generates
+    scheduler, cache, lease, responses, embedder = await asyncio.gather(
+        _ask("generation scheduler", context.generation.statistics() if generates else _absent()),
+        _ask("prompt cache", context.cache_statistics() if generates else _absent()),
         _ask("gpu lease", context.lease_statistics()),
         _ask("response store", context.responses.statistics()),
+        _ask("embedder", embeddings.client.statistics() if embeddings else _absent()),
     )
     try:
         description = context.generation.description
     except EngineUnavailable:
         description = None
     ingress = IngressStatistics(context.replica, context.gate.statistics(), context.preparation.statistics())
-    return Snapshot(ingress, description, scheduler, cache, lease, responses)
+    return Snapshot(ingress, description, scheduler, cache, lease, responses, embedder)
+
+
+async def _absent() -> None:
+    """The answer of an actor that is not there."""
 
 
 async def _ask(actor: str, question: Awaitable[T]) -> T | None:

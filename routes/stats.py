@@ -34,6 +34,7 @@ class StatsRoute:
                     "prompt_cache": _plain(snapshot.prompt_cache),
                     "lease": _plain(snapshot.lease),
                     "response_store": _plain(snapshot.response_store),
+                    "embedder": _plain(snapshot.embedder),
                     "ingress": _ingress(snapshot),
                 },
             }

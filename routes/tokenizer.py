@@ -60,14 +60,7 @@ class ChatTokenizer:
         Raises:
             StartError: the folder holds no usable tokenizer.
         """
-        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # torch is not missed here
-        try:
-            with _torch_hidden():
-                from transformers import AutoTokenizer  # a second of imports that a `--help` should not pay
-
-                return cls(AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False))
-        except Exception as error:  # third-party code: it fails in many ways, all of which mean the same here
-            raise StartError(f"cannot load the tokenizer in {path}: {_one_line(error)}") from error
+        return cls(load_hugging_face(path))
 
     @property
     def thinking(self) -> bool:
@@ -125,6 +118,10 @@ class ChatTokenizer:
         """Token ids of raw text, with the beginning-of-text token where the tokenizer adds one."""
         return self._encode(text, True)
 
+    def encode_bare(self, text: str) -> list[int]:
+        """Token ids of a text that stands within another one."""
+        return self._encode(text, False)
+
     def decode(self, tokens: Sequence[int]) -> str:
         """Text of token ids, special tokens included."""
         return self._decode(tokens)
@@ -161,6 +158,22 @@ class ChatTokenizer:
             return {}
         depth = _DEPTHS[effort]
         return {"reasoning_effort": "xhigh" if depth == "high" and "xhigh" in self._template_text else depth}
+
+
+def load_hugging_face(path: Path) -> Any:
+    """The Hugging Face tokenizer of a checkpoint folder. Reads files, never the network.
+
+    Raises:
+        StartError: the folder holds no usable tokenizer.
+    """
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # torch is not missed here
+    try:
+        with _torch_hidden():
+            from transformers import AutoTokenizer  # a second of imports that a `--help` should not pay
+
+            return AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # third-party code: it fails in many ways, all of which mean the same here
+        raise StartError(f"cannot load the tokenizer in {path}: {_one_line(error)}") from error
 
 
 def pack_tokens(tokens: Sequence[int]) -> TokenBytes:

@@ -52,9 +52,9 @@ def load(path: Path, dtype: str, trust_model_code: bool) -> Loaded:
     """
     try:
         model, _ = load_model(path, lazy=True, strict=True, trust_remote_code=trust_model_code)
-        wanted = _wanted(dtype)
+        wanted = wanted_dtype(dtype)
         if wanted is not None:
-            model.update(tree_map(lambda array: _cast(array, wanted), model.parameters()))
+            model.update(tree_map(lambda array: cast(array, wanted), model.parameters()))
         mx.eval(model.parameters())
         caches = kv.new(model)
         logits = model(mx.zeros((1, 1), dtype=mx.int32), cache=caches)
@@ -74,13 +74,15 @@ def load(path: Path, dtype: str, trust_model_code: bool) -> Loaded:
     )
 
 
-def _wanted(dtype: str) -> mx.Dtype | None:
+def wanted_dtype(dtype: str) -> mx.Dtype | None:
+    """The type that weights are converted to; None keeps the checkpoint's own."""
     if dtype == "auto":
         return None if on_gpu() else mx.float32
     return {"float32": mx.float32, "bfloat16": mx.bfloat16, "float16": mx.float16}[dtype]
 
 
-def _cast(array: mx.array, dtype: mx.Dtype) -> mx.array:
+def cast(array: mx.array, dtype: mx.Dtype) -> mx.array:
+    """Converted, unless the array holds no floating-point numbers (packed weights, for instance)."""
     return array.astype(dtype) if mx.issubdtype(array.dtype, mx.floating) else array
 
 

@@ -9,14 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.gpu_lease.messages import LeaseStatistics
+from actors.ingress.embedding_link import EmbeddingLink
 from actors.ingress.link import SchedulerLink
+from actors.ingress.no_generation import NoGeneration
 from actors.ingress.server import HttpServer, bind
-from actors.models.card import ModelCard
+from actors.models.lineup import Lineup
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
 from routes.app import create_app
-from routes.context import AppContext
+from routes.context import AppContext, Embeddings
+from routes.embedding_tokenizer import EmbeddingTokenizer
 from routes.gate import Gate, GateStatistics
 from routes.output import grammar_switch, output_format
 from routes.preparation import Preparation
@@ -30,31 +33,35 @@ class Ingress:
 
     Args:
         settings: the whole configuration.
-        card: what is served.
-        scheduler: handle of the generation scheduler.
-        manager: handle of the prompt-cache manager.
+        lineup: what is served.
+        scheduler: handle of the generation scheduler; None where the served model only embeds.
+        manager: handle of the prompt-cache manager; None in the same case.
         lease: returns the handle of this machine's GPU lease.
         replica: name of this replica.
         responses: handle of the response store.
+        embedder: handle of the embedder; None where no embedding model is served.
     """
 
     def __init__(
         self,
         settings: Settings,
-        card: ModelCard,
+        lineup: Lineup,
         scheduler: Any,
         manager: Any,
         lease: Callable[[], Any],
         replica: str,
         responses: Any,
+        embedder: Any = None,
     ) -> None:
         self._settings = settings
-        self._card = card
+        self._lineup = lineup
+        self._card = lineup.served
+        self._embedder = embedder
         self._manager = manager
         self._lease_factory = lease
         self._lease: Any = None
         self._gate = Gate()
-        self._link = SchedulerLink(scheduler, on_draining=self._gate.close)
+        self._link = SchedulerLink(scheduler, on_draining=self._gate.close) if lineup.generates else None
         self._replica = replica
         self._responses = ResponseStoreClient(responses)
 
@@ -63,12 +70,13 @@ class Ingress:
         settings = self._settings
         sock = bind(settings.server.host, settings.server.port, shared=settings.ingress.max_replicas > 1)
         tokenizer = ChatTokenizer.load(self._card.path)
-        await self._link.start()
+        if self._link is not None:
+            await self._link.start()
         self._context = AppContext(
             settings=settings,
             card=self._card,
             tokenizer=tokenizer,
-            generation=self._link,
+            generation=self._link or NoGeneration(self._card.model_id),
             cache_statistics=self._cache_statistics,
             lease_statistics=self._lease_statistics,
             responses=self._responses,
@@ -78,10 +86,19 @@ class Ingress:
             replica=self._replica,
             gate=self._gate,
             tracing=settings.logging.trace or os.environ.get("MLX_BUN_P2R_TRACE") == "1",
+            generates=self._lineup.generates,
+            embeddings=self._embeddings(),
             no_grammar=grammar_switch(settings.generation, os.environ),
         )
         self._server = HttpServer(create_app(self._context), sock, settings.server.drain_timeout_s)
         self._server.start()
+
+    def _embeddings(self) -> Embeddings | None:
+        card = self._lineup.embedding
+        if card is None:
+            return None
+        link = EmbeddingLink(self._embedder, card, self._settings.embeddings.queue)
+        return Embeddings(link, EmbeddingTokenizer.load(card.model.path, card.max_tokens))
 
     def check_health(self) -> None:
         """Raises when the HTTP server has ended, so that the replica is replaced."""
@@ -99,7 +116,8 @@ class Ingress:
         """Refuse new requests, answer open ones, close the port."""
         self._gate.close()
         await self._server.stop()
-        self._link.close()
+        if self._link is not None:
+            self._link.close()
         self._context.preparation.close()
 
     async def _cache_statistics(self) -> CacheStatistics:

@@ -49,8 +49,10 @@ class ModelCard:
     shared. A copied folder has another one, which costs a cold cache and nothing else."""
 
 
-def read_card(path: Path, model_id: str, *, trust_model_code: bool = False) -> ModelCard:
+def read_card(path: Path, model_id: str, *, trust_model_code: bool = False, generates: bool = True) -> ModelCard:
     """Read and check a checkpoint folder. Blocks for milliseconds; reads headers, not weights.
+
+    With `generates` its architecture must be one that mlx-lm can generate with; otherwise the caller checks that.
 
     Raises:
         StartError: something is missing, damaged or not supported; the message is one sentence that names it.
@@ -58,9 +60,10 @@ def read_card(path: Path, model_id: str, *, trust_model_code: bool = False) -> M
     if not path.is_dir():
         raise StartError(f"there is no folder {path}")
     path = path.resolve()
-    config = _object(path / "config.json", required=True)
-    generation = _object(path / "generation_config.json")
-    _check_architecture(path, config, trust_model_code)
+    config = json_object(path / "config.json", required=True)
+    generation = json_object(path / "generation_config.json")
+    if generates:
+        _check_architecture(path, config, trust_model_code)
     files = weight_files(path)
     _check_tokenizer(path)
     bits, group = _quantization(config)
@@ -68,7 +71,7 @@ def read_card(path: Path, model_id: str, *, trust_model_code: bool = False) -> M
     return ModelCard(
         model_id=model_id,
         path=path,
-        model_type=str(config["model_type"]),
+        model_type=str(config.get("model_type")),
         context_window=_context_window(config),
         eos_token_ids=frozenset(_eos_token_ids(path, config, generation)),
         temperature=temperature,
@@ -81,7 +84,8 @@ def read_card(path: Path, model_id: str, *, trust_model_code: bool = False) -> M
     )
 
 
-def _object(path: Path, *, required: bool = False) -> dict[str, Any]:
+def json_object(path: Path, *, required: bool = False) -> dict[str, Any]:
+    """The JSON object in a file of a checkpoint; empty when it is not required and missing. Raises `StartError`."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -149,7 +153,7 @@ def _token_ids(value: object) -> set[int]:
 
 
 def _tokenizer_eos(path: Path) -> set[int]:
-    config = _object(path / "tokenizer_config.json")
+    config = json_object(path / "tokenizer_config.json")
     token = config.get("eos_token")
     token = token.get("content") if isinstance(token, dict) else token
     if not isinstance(token, str):
@@ -158,7 +162,7 @@ def _tokenizer_eos(path: Path) -> set[int]:
     for number, entry in decoder.items() if isinstance(decoder, dict) else ():
         if isinstance(entry, dict) and entry.get("content") == token and number.isdecimal():
             return {int(number)}
-    tokenizer = _object(path / "tokenizer.json")
+    tokenizer = json_object(path / "tokenizer.json")
     added = [entry for entry in tokenizer.get("added_tokens") or [] if entry.get("content") == token]
     vocabulary = (tokenizer.get("model") or {}).get("vocab")
     in_vocabulary = vocabulary.get(token) if isinstance(vocabulary, dict) else None

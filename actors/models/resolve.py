@@ -19,12 +19,21 @@ def prepare(model: str, *, progress: bool, trust_model_code: bool = False) -> Mo
     Raises:
         StartError: one sentence that says what is wrong with the model or the way to it.
     """
+    folder, name = locate(model, progress=progress, code=trust_model_code)
+    return read_card(folder, name, trust_model_code=trust_model_code)
+
+
+def locate(model: str, *, progress: bool, code: bool = False) -> tuple[Path, str]:
+    """The folder and the name of a model, fetched when it is not here. As `prepare`, without looking into it.
+
+    `code` also fetches a repository's Python files.
+    """
     if model == "starter":
-        return read_card(starter.ensure(progress=progress), starter.MODEL_ID)
+        return starter.ensure(progress=progress), starter.MODEL_ID
     folder = Path(model).expanduser()
     if folder.is_dir():
         folder = folder.resolve()
-        return read_card(folder, folder.name, trust_model_code=trust_model_code)
+        return folder, folder.name
     if folder.exists():
         raise StartError(f"{model} is a file; `model` should name the folder of a checkpoint")
     if _looks_local(model):
@@ -33,8 +42,7 @@ def prepare(model: str, *, progress: bool, trust_model_code: bool = False) -> Mo
         raise StartError(
             f"{model!r} is neither `starter`, nor a folder, nor the id of a repository such as `owner/name`"
         )
-    fetched = hub.fetch(model, progress=progress, code=trust_model_code)
-    return read_card(fetched, model, trust_model_code=trust_model_code)
+    return hub.fetch(model, progress=progress, code=code), model
 
 
 def _looks_local(model: str) -> bool:

@@ -47,11 +47,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _prepare(options: argparse.Namespace) -> int:
-    from actors.models.resolve import prepare
+    from actors.models.lineup import line_up
 
     settings = configuration.read(options.config)
-    card = prepare(settings.model, progress=True, trust_model_code=settings.generation.trust_model_code)
-    print(f"{card.model_id} is ready in {card.path}", file=sys.stderr)
+    lineup = line_up(settings, progress=True)
+    cards = [lineup.served] + ([lineup.embedding.model] if lineup.embedding and lineup.generates else [])
+    for card in cards:
+        print(f"{card.model_id} is ready in {card.path}", file=sys.stderr)
     return 0
 
 

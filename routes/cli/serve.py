@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -21,7 +22,7 @@ import yaml
 
 from actors import settings as configuration
 from actors.curtain import FAILED_MARK
-from actors.models.resolve import prepare
+from actors.models.lineup import line_up
 from actors.ray_environment import RAY_ENVIRONMENT
 from actors.settings import Settings
 
@@ -30,6 +31,9 @@ LOOK_S = 0.2
 
 _FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
 """States of an application that will not run."""
+
+_DRAINED = ("GenerationScheduler", "Embedder")
+"""The deployments that compute: running requests end in one of them."""
 
 LEAST_CPUS = 4
 """Declared to Ray, whatever the machine has: the actors ask for hundredths, Serve's own for whole ones."""
@@ -42,7 +46,7 @@ def serve(config: Path) -> int:
         StartError: the configuration or the model does not allow a start.
     """
     settings = configuration.read(config)
-    prepare(settings.model, progress=True, trust_model_code=settings.generation.trust_model_code)
+    line_up(settings, progress=True)
     for name, value in RAY_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     document = yaml.safe_load(config.read_text(encoding="utf-8"))
@@ -129,13 +133,22 @@ def _deploy(application: dict[str, Any], name: str, stop: threading.Event) -> bo
 
 
 def _is_serving(name: str) -> bool:
-    """Whether there is a scheduler to drain: a signal may come while the model loads."""
+    """Whether there is somebody to drain: a signal may come while the model loads."""
+    return bool(_running(name))
+
+
+def _running(name: str) -> list[str]:
+    """The deployments of `_DRAINED` that have a living replica."""
     from ray import serve as ray_serve
 
     application = ray_serve.status().applications.get(name)
-    scheduler = application.deployments.get("GenerationScheduler") if application else None
-    states: dict[Any, int] = dict(scheduler.replica_states) if scheduler else {}
-    return states.get("RUNNING", 0) > 0
+    found: list[str] = []
+    for deployment in _DRAINED:
+        status = application.deployments.get(deployment) if application else None
+        states: dict[Any, int] = dict(status.replica_states) if status else {}
+        if states.get("RUNNING", 0) > 0:
+            found.append(deployment)
+    return found
 
 
 def _drain(name: str, settings: Settings) -> None:
@@ -143,9 +156,12 @@ def _drain(name: str, settings: Settings) -> None:
 
     print("Stopping: no new requests; running ones may finish.", file=sys.stderr, flush=True)
     limit = settings.server.drain_timeout_s
+    ends = time.monotonic() + limit
+    draining = [ray_serve.get_deployment_handle(actor, name).drain.remote() for actor in _running(name)]
     try:
-        ray_serve.get_deployment_handle("GenerationScheduler", name).drain.remote().result(timeout_s=limit)
+        for response in draining:
+            response.result(timeout_s=max(0.0, ends - time.monotonic()))
     except TimeoutError:
         print(f"Some requests did not finish within {limit:g} s.", file=sys.stderr, flush=True)
     except Exception as error:
-        print(f"The scheduler could not be drained: {error}", file=sys.stderr, flush=True)
+        print(f"The server could not be drained: {error}", file=sys.stderr, flush=True)

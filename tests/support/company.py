@@ -16,10 +16,11 @@ from typing import Any
 
 import openai
 
+from actors.embedding.actor import Embedder
 from actors.generation.actor import GenerationScheduler
 from actors.gpu_lease.actor import GpuLease
 from actors.ingress.actor import Ingress
-from actors.models.resolve import prepare
+from actors.models.lineup import line_up
 from actors.prompt_cache.actor import PromptCacheManager
 from actors.responses.actor import ResponseStore
 from actors.settings import Settings, parse
@@ -77,16 +78,31 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             lease = Handle(GpuLease(settings.gpu_lease, Path(folder) / "lease.json"))
             manager = PromptCacheManager(settings.prompt_cache)
-            card = prepare(settings.model, progress=False, trust_model_code=settings.generation.trust_model_code)
-            scheduler = GenerationScheduler(settings, card, Handle(manager), lambda: lease, "127.0.0.1")
-            await scheduler.start()
+            lineup = line_up(settings, progress=False)
+            scheduler = embedder = None
+            if lineup.generates:
+                scheduler = GenerationScheduler(settings, lineup.served, Handle(manager), lambda: lease, "127.0.0.1")
+                await scheduler.start()
+            if lineup.embedding is not None:
+                embedder = Embedder(settings, lineup.embedding, lambda: lease, eager=not lineup.generates)
+                await embedder.start()
             responses = Handle(ResponseStore(settings.responses))
-            ingress = Ingress(settings, card, Handle(scheduler), Handle(manager), lambda: lease, "company", responses)
+            ingress = Ingress(
+                settings,
+                lineup,
+                Handle(scheduler),
+                Handle(manager),
+                lambda: lease,
+                "company",
+                responses,
+                Handle(embedder),
+            )
             await ingress.start()
             up.set_result(bell)
             await bell.wait()
             await ingress.stop()
-            await scheduler.close()
+            for actor in filter(None, (embedder, scheduler)):
+                await actor.close()
             manager.close()
     except BaseException as error:
         if not up.done():
