@@ -201,24 +201,27 @@ async def _stream(run: _Run, send: Send) -> None:
     context = run.job.context
     shape = run.shape()
     events = EventStream(send, run.headers, run.exchange.trace)
-    clock, spoken, index = context.clock, context.clock.now(), 0
+    clock, spoken, index, prompted = context.clock, context.clock.now(), 0, False
     try:
         async with _parts(run) as said:
             await events.begin(b"".join(shape.opening(index) for index in range(len(run.rows))))
             with context.gate.streaming():
                 async for index, parts in said:
                     row = run.rows[index]
-                    frames = shape.pieces(index, parts) if parts else b""
+                    frames = b"" if prompted else shape.prompted(run.usage())
+                    prompted = True
+                    frames += shape.pieces(index, parts) if parts else b""
                     last = all(row.finish is not None for row in run.rows)
                     if row.finish is not None and not last:
-                        frames += shape.closing(index, row.finish, None)
+                        frames += shape.closing(index, row.finish, None, row.stop)
                     if frames:
                         await events.write(frames)
                         spoken = clock.now()
                     elif row.buffering and clock.now() - spoken >= HEARTBEAT_S:
                         await events.write(shape.heartbeat)
                         spoken = clock.now()
-        closing = shape.closing(index, run.rows[index].finish or "stop", run.usage())
+        ended = run.rows[index]
+        closing = shape.closing(index, ended.finish or "stop", run.usage(), ended.stop)
         await run.conclude()
         await events.end(closing + shape.end)
     except Exception as error:
@@ -248,4 +251,5 @@ def _choice(run: _Run, row: RowAnswer, parts: list[Part]) -> Choice:
         finish=row.finish or "stop",
         logprobs=None if top is None else logprobs_block(row.scored, top, run.job.context.tokenizer.piece),
         parts=tuple(parts),
+        stop=row.stop,
     )

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from actors.generation.grammar.constraint import Constraint
 from actors.ids import chat_completion_id, tool_call_id
 from routes.context import AppContext
-from routes.enforcement import enforced
+from routes.conversation import chat_prompt
 from routes.generation import Protocol
 from routes.order import Order
 from routes.parts import Content, Part, ToolCall
-from routes.prompt import Prompt
-from routes.schema.chat import ChatCompletion, read_chat_completion
-from routes.schema.constraint import instruction
+from routes.schema.chat import read_chat_completion
 from routes.schema.fields import Body
-from routes.schema.messages import Message
 from routes.shape import Choice, Usage
 from routes.sse import DONE, HEARTBEAT, error_frame, frame
 from routes.wire import json_bytes
@@ -36,10 +31,13 @@ class ChatShape:
     def opening(self, index: int) -> bytes:
         return self._chunk(index, {"role": "assistant", "content": ""}, None)
 
+    def prompted(self, usage: Usage) -> bytes:
+        return b""
+
     def pieces(self, index: int, parts: Sequence[Part]) -> bytes:
         return b"".join([self._piece(index, part) for part in parts])
 
-    def closing(self, index: int, finish: str, usage: Usage | None) -> bytes:
+    def closing(self, index: int, finish: str, usage: Usage | None, stop: str | None = None) -> bytes:
         return self._chunk(index, {}, finish, **({} if usage is None else {"usage": usage.counted()}))
 
     def failing(self, error: Exception) -> bytes:
@@ -89,53 +87,6 @@ def _call(call: ToolCall) -> dict[str, object]:
 async def _read(context: AppContext, body: Body, headers: Mapping[str, str]) -> Order:
     chat = read_chat_completion(body, headers, context.card.model_id)
     return Order(lambda words: chat_prompt(context, chat, words), chat.generation, ChatShape)
-
-
-def chat_prompt(context: AppContext, chat: ChatCompletion, words: str | None) -> Prompt:
-    """Render a conversation; `words` go in front of it as a system message. Blocks for milliseconds.
-
-    Raises:
-        InvalidRequest: the template refuses the messages, or a call is required that cannot be enforced.
-    """
-    messages = chat.messages if words is None else instructed(chat.messages, words)
-    toolbox, output = chat.toolbox, context.output
-    rendered = context.tokenizer.prepare(messages, chat.template_variables, chat.reasoning_effort, toolbox.tools)
-    opened = output.reasoning.opened_by(rendered.tail)
-    return Prompt(
-        tokens=rendered.tokens,
-        splitter=lambda: output.splitter(opened, toolbox),
-        markers=output.markers(bool(toolbox.tools)),
-        thinks=rendered.thinks,
-        constraint=_constraint(context, chat, opened, rendered.thinks),
-        instruction=_instruction(chat),
-    )
-
-
-def _instruction(chat: ChatCompletion) -> str | None:
-    if chat.toolbox.choice == "required":
-        name = chat.toolbox.name
-        return f"Answer with a call of {'one of the tools' if name is None else f'the tool {name}'}."
-    wanted = chat.generation.constraint
-    return None if wanted is None else instruction(wanted)
-
-
-def _constraint(context: AppContext, chat: ChatCompletion, opened: bool, thinks: bool) -> Constraint | None:
-    family = context.output.reasoning
-    constraint = enforced(chat.toolbox, chat.generation.constraint, context.calls_frame, channels=family.calls)
-    if constraint is None or family.calls or not family.start:
-        # A family that marks every part of its answer has its thinking within the constraint.
-        return constraint
-    if opened:
-        return replace(constraint, after=family.end)
-    return replace(constraint, after=family.end, opens=family.start) if thinks else constraint
-
-
-def instructed(messages: Sequence[Message], words: str) -> tuple[Message, ...]:
-    """The conversation with an instruction in its first system message, or as a system message of its own."""
-    first = messages[0]
-    if first["role"] == "system":
-        return ({**first, "content": f"{words}\n\n{first['content']}"}, *messages[1:])
-    return ({"role": "system", "content": words}, *messages)
 
 
 CHAT = Protocol(chat_completion_id, _read)

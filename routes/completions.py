@@ -31,6 +31,9 @@ class TextShape:
     def opening(self, index: int) -> bytes:
         return b""
 
+    def prompted(self, usage: Usage) -> bytes:
+        return b""
+
     def pieces(self, index: int, parts: Sequence[Part]) -> bytes:
         if index not in self._around:
             head, _, tail = self._chunk(index, "", None, None).rpartition(b'"text":""')
@@ -38,7 +41,7 @@ class TextShape:
         head, tail = self._around[index]
         return b"".join([head + json_bytes(part.text) + tail for part in parts if not isinstance(part, ToolCall)])
 
-    def closing(self, index: int, finish: str, usage: Usage | None) -> bytes:
+    def closing(self, index: int, finish: str, usage: Usage | None, stop: str | None = None) -> bytes:
         return self._chunk(index, "", finish, usage)
 
     def failing(self, error: Exception) -> bytes:

@@ -51,7 +51,24 @@ def responses_error(error: Exception) -> dict[str, object]:
     return {"error": {"message": error_message(error), "type": at_fault, "param": None, "code": code}}
 
 
-_DIALECTS: tuple[tuple[str, Dialect], ...] = (("/v1/responses", responses_error),)
+def messages_error(error: Exception) -> dict[str, object]:
+    """The JSON of an error in the Messages protocol, whose types follow the status."""
+    status = error.status if isinstance(error, TroupeError) else 500
+    at_fault = "invalid_request_error" if status < 500 else "api_error"
+    return {"type": "error", "error": {"type": _MESSAGES_TYPES.get(status, at_fault), "message": error_message(error)}}
+
+
+_MESSAGES_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+}
+_DIALECTS: tuple[tuple[str, Dialect], ...] = (
+    ("/v1/messages", messages_error),
+    ("/v1/responses", responses_error),
+)
 """Beginnings of paths, and how their errors are told; all others have `error_body`."""
 
 

@@ -32,6 +32,11 @@ class RowAnswer:
         """Counted tokens and their scores, if the row asked for scores."""
 
     @property
+    def stop(self) -> str | None:
+        """The stop string that ended it, if one did."""
+        return self._matcher.matched
+
+    @property
     def buffering(self) -> bool:
         """Whether a tool call is being held back until it is complete."""
         return self._splitter.buffering

@@ -51,6 +51,8 @@ class Choice:
     """The `logprobs` object, when the request asked for it."""
     parts: tuple[Part, ...] = ()
     """The same answer, part by part in the order in which the model said it."""
+    stop: str | None = None
+    """The stop string that ended it, if one did."""
 
 
 class Shape(Protocol):
@@ -70,12 +72,16 @@ class Shape(Protocol):
         """What comes before anything else of a choice; may be empty."""
         ...
 
+    def prompted(self, usage: Usage) -> bytes:
+        """The prompt has been read, so what came from the cache is known: once, before any parts; may be empty."""
+        ...
+
     def pieces(self, index: int, parts: Sequence[Part]) -> bytes:
         """Parts of a choice, at least one."""
         ...
 
-    def closing(self, index: int, finish: str, usage: Usage | None) -> bytes:
-        """The end of a choice; with the usage if it is the last one."""
+    def closing(self, index: int, finish: str, usage: Usage | None, stop: str | None = None) -> bytes:
+        """The end of a choice; with the usage if it is the last one. `stop`: the stop string that ended it, if any."""
         ...
 
     def failing(self, error: Exception) -> bytes:

@@ -20,9 +20,9 @@ _HEADERS = [
 ]
 
 
-def frame(payload: bytes) -> bytes:
-    """One event. JSON holds no line break, so it always fits one line."""
-    return b"data: " + payload + b"\n\n"
+def frame(payload: bytes, name: str | None = None) -> bytes:
+    """One event, named where the protocol has names. JSON holds no line break, so it always fits one line."""
+    return (b"" if name is None else b"event: " + name.encode() + b"\n") + b"data: " + payload + b"\n\n"
 
 
 def error_frame(error: Exception) -> bytes:

@@ -32,6 +32,13 @@ class ReasoningFamily:
     """Whether the splitter finds tool calls too, so that no tool format is to look for any."""
     make: Callable[[bool, Tools], Splitter]
     """Makes a splitter, given whether the prompt has opened a block, and the tools."""
+    anywhere: bool = False
+    """Whether a block may begin in the midst of an answer."""
+
+    @property
+    def closing(self) -> str:
+        """What closes a block in a model's stead, as the model itself would write it."""
+        return f"\n{self.end}" if self.name == "think" else self.end
 
     def opened_by(self, tail: str) -> bool:
         """Whether a prompt, of which `tail` is the end, ends with an open block.
@@ -61,6 +68,7 @@ HARMONY = ReasoningFamily(
     ("<|channel|>", "<|message|>"),
     True,
     lambda opened, tools: HarmonySplitter(tools, opened),
+    anywhere=True,
 )
 GEMMA4 = ReasoningFamily(
     "gemma4",
@@ -70,6 +78,7 @@ GEMMA4 = ReasoningFamily(
     ("<|channel>", channels.END),
     False,
     lambda opened, tools: ChannelSplitter(opened),
+    anywhere=True,
 )
 SEED = _tags("seed", "<seed:think>", "</seed:think>")
 MISTRAL = _tags("mistral", "[THINK]", "[/THINK]")

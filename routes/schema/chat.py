@@ -52,6 +52,8 @@ class ChatCompletion:
     """Functions the model may call."""
     generation: GenerationFields
     """How to generate."""
+    thinking_tokens: int | None = None
+    """Tokens of thinking at most; None leaves it to the model."""
 
 
 def read_chat_completion(body: Body, headers: Mapping[str, str], model_id: str) -> ChatCompletion:
