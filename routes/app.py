@@ -19,16 +19,21 @@ from routes.generation import GenerationRoute
 from routes.health import HealthRoute
 from routes.metrics import MetricsRoute
 from routes.models import ModelRoutes
+from routes.responses import RESPONSES
 from routes.stats import StatsRoute
+from routes.stored_responses import StoredResponseRoutes
 
 
 def create_app(context: AppContext) -> Starlette:
     """The whole HTTP surface as one ASGI application. Does no I/O; may be called more than once."""
-    models = ModelRoutes(context)
+    models, stored = ModelRoutes(context), StoredResponseRoutes(context)
     routes = [
         Route("/v1/chat/completions", GenerationRoute(context, CHAT), methods=["POST"]),
         Route("/v1/completions", GenerationRoute(context, TEXT), methods=["POST"]),
         Route("/v1/embeddings", EmbeddingsRoute(context), methods=["POST"]),
+        Route("/v1/responses", GenerationRoute(context, RESPONSES), methods=["POST"]),
+        Route("/v1/responses/{response_id}", stored.one, methods=["GET", "DELETE"]),
+        Route("/v1/responses/{response_id}/input_items", stored.input_items),
         Route("/v1", models.index),
         Route("/v1/models", models.list),
         Route("/v1/models/{model_id:path}", models.one),

@@ -15,6 +15,7 @@ from routes.wire import json_response
 _ENDPOINTS = (
     "POST /v1/chat/completions",
     "POST /v1/completions",
+    "POST /v1/responses",
     "POST /v1/embeddings",
     "GET /v1/models",
     "GET /health",
@@ -91,10 +92,9 @@ class ModelRoutes:
 
 
 def _capabilities() -> dict[str, bool]:
-    served = ("chat_completions", "text_completions", "streaming")
+    served = ("chat_completions", "text_completions", "responses", "streaming")
     absent = (
         "anthropic_messages",
-        "responses",
         "tools",
         "structured_output",
         "logprobs",

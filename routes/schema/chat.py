@@ -64,11 +64,11 @@ def read_chat_completion(body: Body, headers: Mapping[str, str], model_id: str) 
     """
     messages = read_messages(body, model_id)
     effort = fields.choice(body, "reasoning_effort", _EFFORTS)
-    variables = _template_variables(body, effort)
+    variables = template_variables(body, effort)
     return ChatCompletion(messages, variables, effort, read_tools(body), read_generation(body, headers))
 
 
-def _template_variables(body: Body, effort: str | None) -> Mapping[str, object]:
+def template_variables(body: Body, effort: str | None) -> Mapping[str, object]:
     given = fields.mapping(body, "chat_template_kwargs") or {}
     for name in given:
         if name in _RENDERING:

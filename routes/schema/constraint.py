@@ -73,15 +73,28 @@ def _response_format(body: Body) -> Constraint | None:
     wanted = fields.mapping(body, "response_format")
     if wanted is None:
         return None
+    return read_format("response_format", wanted, "response_format.json_schema", wanted.get("json_schema"))
+
+
+def read_format(outer: str, wanted: Body, where: str, described: object) -> Constraint | None:
+    """The constraint of a format object.
+
+    Args:
+        outer: what the request calls the format.
+        wanted: the format, with its `type`.
+        where: what the request calls the part that describes a schema.
+        described: that part, of which a schema is wanted if the type says so.
+
+    Raises:
+        InvalidRequest: the type is not known, or the schema cannot be one.
+    """
     kind = wanted.get("type")
     if kind not in _TYPES:
-        raise InvalidRequest("response_format.type must be one of " + ", ".join(f"'{word}'" for word in _TYPES))
+        raise InvalidRequest(f"{outer}.type must be one of " + ", ".join(f"'{word}'" for word in _TYPES))
     if kind == "text":
         return None
     if kind == "json_object":
         return Constraint("json")
-    where = "response_format.json_schema"
-    described = wanted.get("json_schema")
     if not isinstance(described, dict):
         raise InvalidRequest(f"{where} must be an object")
     named = {f"{where}.{key}": value for key, value in described.items()}

@@ -15,7 +15,7 @@ Message = Mapping[str, object]
 """`role` and `content` as strings, tool-call arguments as objects; further fields as they came."""
 
 _ROLES = ("system", "user", "assistant", "tool")
-_IMAGES = ("image_url", "image")
+_IMAGES = ("image_url", "image", "input_image")
 _AUDIO = ("input_audio", "audio", "audio_url")
 _VIDEO = ("video_url", "video")
 
@@ -72,13 +72,18 @@ def _part(where: str, part: object, model_id: str) -> str:
         if not isinstance(text, str):
             raise InvalidRequest(f"{where}.text must be a string")
         return text
+    refuse_media(where, kind, model_id)
+    raise InvalidRequest(f"{where}.type is not known")
+
+
+def refuse_media(where: str, kind: str, model_id: str) -> None:
+    """Raises InvalidRequest for a kind of part that is no text."""
     if kind in _IMAGES:
         raise InvalidRequest(f"model has no vision sidecar ({where} is an {kind} part)")
     if kind in _AUDIO:
         raise InvalidRequest(f"model {model_id} does not accept audio ({where} is an {kind} part)")
     if kind in _VIDEO:
         raise InvalidRequest(f"model {model_id} does not accept video ({where} is a {kind} part)")
-    raise InvalidRequest(f"{where}.type is not known")
 
 
 def _tool_calls(where: str, calls: object, role: str) -> list[dict[str, object]]:
@@ -96,11 +101,11 @@ def _tool_call(where: str, call: object) -> dict[str, object]:
     if not isinstance(function.get("name"), str) or not function["name"]:
         raise InvalidRequest(f"{where}.function.name must be a non-empty string")
     _text(f"{where}.id", call.get("id"))
-    arguments = _arguments(f"{where}.function.arguments", function.get("arguments"))
+    arguments = call_arguments(f"{where}.function.arguments", function.get("arguments"))
     return {**call, "type": "function", "function": {**function, "arguments": arguments}}
 
 
-def _arguments(where: str, arguments: object) -> dict[str, object] | str:
+def call_arguments(where: str, arguments: object) -> dict[str, object] | str:
     """Templates want an object; the protocol sends its JSON text.
 
     Text that is no JSON is a model's own broken call in somebody's history: it is mended, or left to the template.
