@@ -1,0 +1,1 @@
+"""The SSD tier: prefixes that survive restarts and crashes."""
