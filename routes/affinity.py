@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from actors.errors import InvalidRequest
 from routes.schema.fields import Body, string
 
-_LONGEST = 512
+LONGEST = 512
 
 
 def session_of(body: Body, headers: Mapping[str, str]) -> str | None:
@@ -26,6 +26,6 @@ def session_of(body: Body, headers: Mapping[str, str]) -> str | None:
         ("session_id", headers.get("session_id")),
     )
     for name, label in given:
-        if label and len(label) > _LONGEST:
-            raise InvalidRequest(f"{name} must be at most {_LONGEST} characters")
+        if label and len(label) > LONGEST:
+            raise InvalidRequest(f"{name} must be at most {LONGEST} characters")
     return next((label for _, label in given if label), None)

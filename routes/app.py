@@ -17,6 +17,7 @@ from routes.errors import routing_error
 from routes.exchange import ErrorMiddleware, ExchangeMiddleware
 from routes.generation import GenerationRoute
 from routes.health import HealthRoute
+from routes.messages import MESSAGES, TokenCountRoute
 from routes.metrics import MetricsRoute
 from routes.models import ModelRoutes
 from routes.responses import RESPONSES
@@ -31,6 +32,8 @@ def create_app(context: AppContext) -> Starlette:
         Route("/v1/chat/completions", GenerationRoute(context, CHAT), methods=["POST"]),
         Route("/v1/completions", GenerationRoute(context, TEXT), methods=["POST"]),
         Route("/v1/embeddings", EmbeddingsRoute(context), methods=["POST"]),
+        Route("/v1/messages", GenerationRoute(context, MESSAGES), methods=["POST"]),
+        Route("/v1/messages/count_tokens", TokenCountRoute(context), methods=["POST"]),
         Route("/v1/responses", GenerationRoute(context, RESPONSES), methods=["POST"]),
         Route("/v1/responses/{response_id}", stored.one, methods=["GET", "DELETE"]),
         Route("/v1/responses/{response_id}/input_items", stored.input_items),

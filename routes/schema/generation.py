@@ -14,7 +14,7 @@ from routes.schema.fields import Body
 from routes.schema.sampling import SamplingFields, read_sampling, read_top_logprobs
 from routes.schema.unserved import refuse_unserved
 
-_MOST_TOKENS = 2**53
+MOST_TOKENS = 2**53
 _MOST_STOPS = 4
 _LONGEST_STOP = 1024
 _MOST_CHOICES = 8
@@ -49,8 +49,8 @@ def read_generation(body: Body, headers: Mapping[str, str]) -> GenerationFields:
         InvalidRequest: the first one that is wrong, or asks for what this server does not have.
     """
     refuse_unserved(body)
-    longest = fields.integer(body, "max_completion_tokens", 1, _MOST_TOKENS)
-    older = fields.integer(body, "max_tokens", 1, _MOST_TOKENS)
+    longest = fields.integer(body, "max_completion_tokens", 1, MOST_TOKENS)
+    older = fields.integer(body, "max_tokens", 1, MOST_TOKENS)
     return GenerationFields(
         stream=fields.boolean(body, "stream") or False,
         max_tokens=older if longest is None else longest,
@@ -58,24 +58,29 @@ def read_generation(body: Body, headers: Mapping[str, str]) -> GenerationFields:
         choices=fields.integer(body, "n", 1, _MOST_CHOICES) or 1,
         top_logprobs=read_top_logprobs(body),
         constraint=read_constraint(body),
-        stops=_stops(body.get("stop")),
+        stops=read_stops("stop", body.get("stop"), _MOST_STOPS),
         session=session_of(body, headers),
     )
 
 
-def _stops(value: object) -> tuple[str, ...]:
+def read_stops(name: str, value: object, most: int) -> tuple[str, ...]:
+    """Stop strings: one, or a list of them.
+
+    Raises:
+        InvalidRequest: the field, of that name, has more than `most`, or what is none.
+    """
     if value is None:
         return ()
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list):
-        raise InvalidRequest("stop must be a string or an array of strings")
-    if len(listed) > _MOST_STOPS:
-        raise InvalidRequest(f"stop must have at most {_MOST_STOPS} strings")
+        raise InvalidRequest(f"{name} must be a string or an array of strings")
+    if len(listed) > most:
+        raise InvalidRequest(f"{name} must have at most {most} strings")
     stops = tuple(stop for stop in listed if isinstance(stop, str))
     if len(stops) != len(listed):
-        raise InvalidRequest("stop must be a string or an array of strings")
+        raise InvalidRequest(f"{name} must be a string or an array of strings")
     if not all(stops):
-        raise InvalidRequest("stop must not be an empty string")
+        raise InvalidRequest(f"{name} must not be an empty string")
     if any(len(stop) > _LONGEST_STOP for stop in stops):
-        raise InvalidRequest(f"stop must be at most {_LONGEST_STOP} characters a string")
+        raise InvalidRequest(f"{name} must be at most {_LONGEST_STOP} characters a string")
     return stops

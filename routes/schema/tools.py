@@ -13,7 +13,7 @@ from routes.schema.fields import Body
 Tool = Mapping[str, object]
 """One tool as the protocol has it: `type` and `function` with `name`, `description` and `parameters`."""
 
-_MOST_TOOLS = 1024
+MOST_TOOLS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def read_tools(body: Body) -> Toolbox:
         InvalidRequest: one is wrong.
     """
     listed = fields.array(body, "tools") or ()
-    if len(listed) > _MOST_TOOLS:
-        raise InvalidRequest(f"tools must have at most {_MOST_TOOLS} entries")
+    if len(listed) > MOST_TOOLS:
+        raise InvalidRequest(f"tools must have at most {MOST_TOOLS} entries")
     tools = tuple(_tool(f"tools[{index}]", tool) for index, tool in enumerate(listed))
     parallel = fields.boolean(body, "parallel_tool_calls")
     choice, name = _choice(body.get("tool_choice"))
