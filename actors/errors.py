@@ -6,10 +6,12 @@
     │   ├── InvalidRequest        400
     │   ├── ContextOverBudget     400, memory_admission / context_over_budget
     │   ├── Unauthorized          401
+    │   ├── Forbidden             403
     │   ├── NotFound              404
     │   ├── MethodNotAllowed      405
     │   ├── Conflict              409
     │   ├── BodyTooLarge          413
+    │   ├── HeadersTooLarge       431
     │   ├── QueueFull             429, resource_admission / queue_full
     │   └── ClientGone            499
     └── ServiceError          the server is at fault (5xx)
@@ -67,6 +69,14 @@ class Unauthorized(RequestError):
     code = "invalid_api_key"
 
 
+class Forbidden(RequestError):
+    """Known, but not allowed: a key without the scope, a foreign page, a name that is not the server's."""
+
+    status = 403
+    type = "invalid_request_error"
+    code = "forbidden"
+
+
 class NotFound(RequestError):
     status = 404
 
@@ -83,6 +93,13 @@ class Conflict(RequestError):
 
 class BodyTooLarge(RequestError):
     status = 413
+    type = "invalid_request_error"
+
+
+class HeadersTooLarge(RequestError):
+    """Headers, or the request line, beyond their limits."""
+
+    status = 431
     type = "invalid_request_error"
 
 

@@ -6,71 +6,16 @@ docs/configuration.md is generated from the descriptions below by `troupe refere
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 
 from actors.errors import StartError
-
-_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", re.IGNORECASE)
-
-
-def _bytes(value: object) -> object:
-    """Accept `8GiB`, `500 MB` or a plain number of bytes."""
-    if not isinstance(value, str):
-        return value
-    match = _SIZE.fullmatch(value)
-    if match is None or match[2].lower() not in _UNITS:
-        raise ValueError("should be a number of bytes or a size such as 500MB or 8GiB")
-    return int(float(match[1]) * _UNITS[match[2].lower()])
-
-
-Size = Annotated[int, Field(ge=0), BeforeValidator(_bytes)]
-"""A number of bytes; text such as `8GiB` or `500MB` is accepted."""
-
-
-def _secret(value: object) -> object:
-    """`env:NAME` stands for what the environment variable NAME holds."""
-    if not isinstance(value, str) or not value.startswith("env:"):
-        return value
-    name = value.removeprefix("env:")
-    if not os.environ.get(name):
-        raise ValueError(f"the environment has no {name}")
-    return os.environ[name]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class ServerSettings(Section):
-    """Where clients reach the server, and who may."""
-
-    host: str = Field(
-        default="127.0.0.1", description="Address to listen on. Anything but loopback exposes the server."
-    )
-    port: int = Field(default=8080, ge=1, le=65535, description="TCP port of the HTTP API.")
-    api_key: Annotated[str, BeforeValidator(_secret)] | None = Field(
-        default=None,
-        min_length=1,
-        description="When set, every route but /health asks for it as a bearer token or x-api-key. `env:NAME` takes it "
-        "from the environment variable NAME, which keeps it out of the file and of Ray's log.",
-    )
-    cors_origins: tuple[str, ...] = Field(
-        default=(),
-        strict=False,
-        description="Origins whose pages may call the API. Empty keeps CORS closed; `*` opens it to all.",
-    )
-    max_body_bytes: Size = Field(default=64 * 2**20, description="Largest request body; a longer one answers 413.")
-    drain_timeout_s: float = Field(
-        default=30.0, ge=0, description="How long a stopping server lets running requests finish before it ends them."
-    )
+from actors.section import Section, Size
+from actors.server_settings import ServerSettings
 
 
 class IngressSettings(Section):
@@ -179,8 +124,8 @@ class PromptCacheSettings(Section):
         default=0.85,
         gt=0,
         le=1,
-        description="Prefixes are given up while the machine's memory (on a GPU, the part of it that MLX should use) is "
-        "fuller than this; 1 never does that.",
+        description="Prefixes are given up while the machine's memory (on a GPU, the part of it that MLX should use) "
+        "is fuller than this; 1 never does that.",
     )
     boundary_tokens: int = Field(
         default=2048,
@@ -249,6 +194,16 @@ class LeaseSettings(Section):
     )
 
 
+class LibrarySettings(Section):
+    """The models on disk, and what fetches more of them."""
+
+    state_dir: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder for the hub token, the list of downloads and measured rates; unset takes `~/.troupe`.",
+    )
+
+
 class LoggingSettings(Section):
     """What the actors write."""
 
@@ -277,6 +232,7 @@ class Settings(Section):
     embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings, description="Embeddings.")
     responses: ResponseSettings = Field(default_factory=ResponseSettings, description="Stored responses.")
     gpu_lease: LeaseSettings = Field(default_factory=LeaseSettings, description="GPU lease.")
+    library: LibrarySettings = Field(default_factory=LibrarySettings, description="Models on disk.")
     logging: LoggingSettings = Field(default_factory=LoggingSettings, description="Logging.")
 
 
@@ -325,9 +281,15 @@ def _sentence(fault: Any) -> str:
         parent = _section(location[:-1])
         allowed = ", ".join(sorted(parent.model_fields)) if parent else "nothing"
         return f"{path}: unknown setting; allowed here: {allowed}"
-    given = "" if isinstance(fault.get("input"), dict) else f", not {fault.get('input')!r}"
+    unseen = isinstance(fault.get("input"), dict) or _is_secret(location)
+    given = "" if unseen else f", not {fault.get('input')!r}"
     message = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
     return f"{path or 'args'}: {message[:1].lower()}{message[1:]}{given}{_choices(location)}"
+
+
+def _is_secret(location: list[Any]) -> bool:
+    """Whether what was given may be a key or hold one."""
+    return location[:2] in (["server", "api_key"], ["server", "api_keys"]) and location[-1] not in ("name", "scopes")
 
 
 def _choices(location: list[Any]) -> str:
@@ -341,6 +303,8 @@ def _choices(location: list[Any]) -> str:
 def _type_name(annotation: Any) -> str:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "a mapping of " + ", ".join(sorted(annotation.model_fields))
+    if annotation is SecretStr:
+        return "str"
     if get_origin(annotation) is Annotated:
         return _type_name(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
@@ -353,10 +317,17 @@ def _type_name(annotation: Any) -> str:
 
 
 def _section(location: list[Any]) -> type[BaseModel] | None:
-    model: type[BaseModel] = Settings
+    model: type[BaseModel] | None = Settings
     for part in location:
-        info = model.model_fields.get(str(part))
-        if info is None or not (isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)):
-            return None
-        model = info.annotation
+        if isinstance(part, int):
+            continue  # an entry of a list of sections, whose name came before
+        info = model.model_fields.get(str(part)) if model else None
+        model = _model_of(info.annotation) if info else None
     return model
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    """The section that a setting is, or is a list of."""
+    if get_origin(annotation) is tuple:
+        annotation = get_args(annotation)[0]
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None

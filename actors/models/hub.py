@@ -13,8 +13,7 @@ from actors.models.progress import logging_bar
 
 log = logging.getLogger("troupe.models")
 
-# What mlx-lm and transformers read, and nothing else of what a repository may hold.
-_FILES = [
+FILES = [
     "*.json",
     "model*.safetensors",
     "tokenizer.model",
@@ -24,6 +23,7 @@ _FILES = [
     "*.jsonl",
     "*.jinja",
 ]
+"""What mlx-lm and transformers read, and nothing else of what a repository may hold."""
 
 
 def fetch(repository: str, *, progress: bool, code: bool = False) -> Path:
@@ -42,15 +42,16 @@ def fetch(repository: str, *, progress: bool, code: bool = False) -> Path:
         log.info("looking for %s", repository)
         # Declared for one flavour of tqdm; any subclass serves.
         bar: Any = None if drawn else logging_bar(f"fetching {repository}")
-        patterns = [*_FILES, "*.py"] if code else list(_FILES)
+        patterns = [*FILES, "*.py"] if code else list(FILES)
         folder = snapshot_download(repository, allow_patterns=patterns, tqdm_class=bar)
     except Exception as error:
         log.debug("fetching %s failed", repository, exc_info=True)
-        raise StartError(_sentence(repository, error)) from None
+        raise StartError(sentence(repository, error)) from None
     return Path(folder)
 
 
-def _sentence(repository: str, error: Exception) -> str:
+def sentence(repository: str, error: Exception) -> str:
+    """Why a repository could not be fetched, for a person. The token is in no message of the hub's client."""
     from huggingface_hub import errors
 
     match error:

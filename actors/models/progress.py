@@ -54,18 +54,21 @@ class _Lines:
 
 def logging_bar(label: str) -> type[tqdm]:
     """A tqdm class that logs its byte counts instead of drawing, for libraries that insist on a tqdm class."""
+    return reporting_bar(_Lines(label))
+
+
+def reporting_bar(report: Report) -> type[tqdm]:
+    """A tqdm class that draws nothing and reports its byte counts."""
     from tqdm import tqdm
 
-    lines = _Lines(label)
-
-    class LoggingBar(tqdm):
+    class ReportingBar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **(kwargs | {"file": StringIO(), "disable": False}))
 
         def update(self, n: float | None = 1) -> bool | None:
             shown = super().update(n)
             if self.unit == "B":
-                lines(int(self.n), int(self.total or 0))
+                report(int(self.n), int(self.total or 0))
             return shown
 
-    return LoggingBar
+    return ReportingBar
