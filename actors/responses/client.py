@@ -15,7 +15,9 @@ T = TypeVar("T")
 log = logging.getLogger("troupe.responses")
 
 PATIENCE_S = 30.0
-"""A store that died is back within seconds."""
+"""For a question: a store that died is back within seconds."""
+KEEP_PATIENCE_S = 5.0
+"""For keeping a response, whose end the client waits for."""
 
 
 class ResponseStoreClient:
@@ -23,15 +25,13 @@ class ResponseStoreClient:
 
     Args:
         store: handle of the store.
-        patience_s: seconds an answer may take.
     """
 
-    def __init__(self, store: Any, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, store: Any) -> None:
         self._store = store
-        self._patience_s = patience_s
 
     async def keep(self, message: Keep) -> Kept:
-        return await self._ask(self._store.keep.remote(message))
+        return await self._ask(self._store.keep.remote(message), KEEP_PATIENCE_S)
 
     async def thread(self, response_id: RequestId) -> tuple[Turn, ...] | None:
         return await self._ask(self._store.thread.remote(response_id))
@@ -45,9 +45,9 @@ class ResponseStoreClient:
     async def statistics(self) -> StoreStatistics:
         return await self._ask(self._store.statistics.remote())
 
-    async def _ask(self, answer: Awaitable[T]) -> T:
+    async def _ask(self, answer: Awaitable[T], patience_s: float = PATIENCE_S) -> T:
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(patience_s):
                 return await answer
         except Exception as error:  # a dead replica fails in ways of its own
             log.warning("the response store does not answer: %s", error or type(error).__name__)

@@ -206,7 +206,7 @@ def _typed(where: str, item: object) -> Item:
 def _action(where: str, action: object) -> Mapping[str, object]:
     if not isinstance(action, dict):
         raise InvalidRequest(f"{where} must be an object")
-    return {key: value for key, value in action.items() if value is not None and key != "type"}
+    return {key: value for key, value in action.items() if value is not None and (key, value) != ("type", "exec")}
 
 
 def _call_id(where: str, item: Item) -> str:
