@@ -19,6 +19,7 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "sliding": checkpoints.tiny_sliding,
     "hybrid": checkpoints.tiny_hybrid,
     "mamba": checkpoints.tiny_mamba,
+    "convolution": checkpoints.tiny_convolution,
     "moe": checkpoints.tiny_moe,
 }
 

@@ -39,10 +39,12 @@ from actors.generation.messages import (
 from actors.generation.policy import PrefillRate
 from actors.generation.prefixes import Prefixes
 from actors.generation.row import Choices, Row
+from actors.generation.shelf import Stored
 from actors.generation.waiting import WaitingLine
 from actors.gpu_lease.holder import LeaseHolder
 from actors.ids import EntryId, IngressId
 from actors.models.card import ModelCard
+from actors.prompt_cache.messages import Entry
 from actors.settings import Settings
 
 log = logging.getLogger("troupe.generation")
@@ -99,6 +101,7 @@ class GenerationScheduler:
             max_rows=generation.max_rows,
             rate=PrefillRate(generation.prefill_stall_s, generation.prefill_step_tokens),
             store=cache.min_tokens if cache.max_bytes > 0 else None,
+            boundary=cache.boundary_tokens,
         )
         self._loaded: Loaded = await asyncio.wrap_future(self._engine.start())
         await self._lease.reserve("weights", self._loaded.weight_bytes)
@@ -240,9 +243,17 @@ class GenerationScheduler:
     def ended(self, row: Row) -> None:
         self._loop.call_soon_threadsafe(self._row_ended, row)
 
-    def stored(self, entry: EntryId, row: Row, length: int, size: int, trimmable: bool) -> None:
-        tokens = pack(row.tokens[:length])
-        self._loop.call_soon_threadsafe(self._prefixes.publish, entry, tokens, size, trimmable, row.request.session)
+    def stored(self, entry: EntryId, row: Row, stored: Stored) -> None:
+        known = Entry(
+            entry,
+            pack(row.tokens[: stored.length]),
+            stored.size,
+            stored.trimmable,
+            row.request.session,
+            stored.boundaries,
+            row.request.partition,
+        )
+        self._loop.call_soon_threadsafe(self._prefixes.publish, known)
 
     # The event loop's part.
 
@@ -270,7 +281,7 @@ class GenerationScheduler:
         row.lookup_at = time.monotonic()
         match = await self._prefixes.lookup(row.request, row.tokens)
         if match is not None:
-            row.entry, row.entry_length = match.entry, match.length
+            row.entry, row.entry_length, row.branch = match.entry, match.length, match.shared
         self._engine.inbox.put_row(row)
 
     def _cancel(self, message: Cancel) -> None:

@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from actors.generation import fork, kv, marks
+from actors.generation import boundaries, fork, kv, marks
 from actors.generation.row import Row
 from actors.generation.shelf import Shelf
 from actors.generation.tally import Tally
+from actors.ids import EntryId
 
 log = logging.getLogger("troupe.generation.desk")
 
@@ -23,12 +24,16 @@ class Desk:
         model: an mlx-lm model.
         shelf: stored prefixes to start from.
         tally: counts what they save.
+        cuttable: whether stored prefixes of this model can be cut at any token.
+        every: distance of boundaries within a prompt, where they cannot; 0 for none.
     """
 
-    def __init__(self, model: Any, shelf: Shelf, tally: Tally) -> None:
+    def __init__(self, model: Any, shelf: Shelf, tally: Tally, cuttable: bool, every: int) -> None:
         self._model = model
         self._shelf = shelf
         self._tally = tally
+        self._cuttable = cuttable
+        self._every = every
         self.waiting: deque[Row] = deque()
         """In line for a seat; each has its caches."""
         self.prefilling: list[Row] = []
@@ -69,6 +74,8 @@ class Desk:
         row.caches = kv.new(self._model)
         row.computed = 0
         row.draws = row.generated
+        # It is tried alone, and may be the one that fails: nothing of it is worth a stop.
+        row.stops, row.states = [], {}
         if row not in self.prefilling:
             self.prefilling.append(row)
 
@@ -104,9 +111,19 @@ class Desk:
                 log.exception("%s cannot use its stored prefix and starts cold", row.request.request_id)
             if row.caches is not None:
                 row.computed = row.cached = row.entry_length
+                self._inherit(row, row.entry)
         if row.caches is None:
             row.caches = kv.new(self._model)
+        if not self._cuttable:
+            wanted = row.request.boundaries
+            row.stops = boundaries.stops(row.computed, len(row.tokens) - 1, wanted, row.branch, self._every)
         if row.lookup_at:
             marks.note(row, "cache.lookup_restore", row.lookup_at, cached_tokens=row.cached)
         row.entry = None
         self._tally.cached_tokens += row.cached
+
+    def _inherit(self, row: Row, entry: EntryId) -> None:
+        """What the entry can be cut at, the row can be too, up to where it starts."""
+        if not self._cuttable:
+            row.states = self._shelf.states(entry, row.computed)
+            row.states[row.computed] = kv.states(row.caches or [])

@@ -55,6 +55,7 @@ class Engine:
         max_rows: rows that decode together, if the model's caches can be batched.
         rate: budget of prompt tokens a step.
         store: whether to offer prefixes to the prompt cache, and from how many tokens.
+        boundary: distance of boundaries within a prompt, for models whose caches cannot be cut anywhere; 0 for none.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Engine:
         max_rows: int,
         rate: PrefillRate,
         store: int | None,
+        boundary: int = 0,
     ) -> None:
         self.inbox = Inbox()
         self.shelf = Shelf()
@@ -79,6 +81,7 @@ class Engine:
         self._end_tokens = end_tokens
         self._max_rows = max_rows
         self._store = store
+        self._boundary = boundary
         self._running = True
         self._accounted = 0.0
         self.kv_bytes = 0
@@ -115,7 +118,8 @@ class Engine:
         self._joinable = loaded.batchable
         self._batch = DecodeBatch(loaded.model)
         self._prefill = Prefill(loaded.model)
-        self._desk = Desk(loaded.model, self.shelf, self.tally)
+        stopless = loaded.trimmable or self._store is None
+        self._desk = Desk(loaded.model, self.shelf, self.tally, stopless, self._boundary)
         self._offers = Offers(self.shelf, self._port, self._store, loaded.trimmable)
         self._loaded.set_result(loaded)
         while self._running:
@@ -154,7 +158,7 @@ class Engine:
         decoding = len(self._batch)
         self._desk.admit((self._max_rows if self._joinable else 1) - decoding - len(self._desk.prefilling))
         by_name: dict[str, Row] = {row.request.request_id: row for row in self._desk.prefilling}
-        jobs = [PrefillJob(name, row.remaining) for name, row in by_name.items()]
+        jobs = [PrefillJob(name, row.remaining, row.stop) for name, row in by_name.items()]
         todo = plan(decoding, self._max_rows, jobs, self.rate.budget(decoding, crowd(jobs)), self._joinable)
         self._join([by_name[key] for key in todo.join])
         self._decode(flush=todo.chunk is not None)
@@ -187,12 +191,12 @@ class Engine:
         for index, row in enumerate(rows):
             marks.note(row, "prefill.total", row.admitted_at, tokens=row.computed - row.cached)
 
-            def copy(index: int = index) -> kv.RowCaches:
-                return kv.exact(kv.row_of(caches, index, merged))
+            def mine(index: int = index) -> kv.RowCaches:
+                return kv.row_of(caches, index, merged)
 
             with marks.span([row], "prefill.kv_maintenance"):
-                self._offers.prompt_done(row, copy)
-            self._desk.seated(row, copy)
+                self._offers.prompt_done(row, mine)
+            self._desk.seated(row, lambda mine=mine: kv.exact(mine()))
         try:
             self._batch.add(rows, caches, merged)
         except Exception as error:
@@ -256,6 +260,8 @@ class Engine:
             return
         self.rate.observe(passed.padded_tokens, passed.seconds)
         self.tally.prompt_tokens += sum(tokens for _, tokens in chunk)
+        for row in rows:
+            self._offers.computed(row)
         # A row computed alone joins with the next step: its copies and merges are not added to this step's wait.
         if len(rows) > 1:
             self._seat(rows, passed.caches, merged=True)

@@ -44,7 +44,7 @@ def prompt_done(row: Row, copy: Callable[[], kv.RowCaches]) -> list[Row]:
         return gone(row)
     if choices.unstarted > 1:
         try:
-            choices.prompt, choices.length = copy(), row.computed
+            choices.prompt, choices.length, choices.states = copy(), row.computed, dict(row.states)
         except Exception:
             log.exception("%s cannot share its prompt; the next choice computes it again", row.request.request_id)
             return gone(row)
@@ -86,6 +86,7 @@ def _give(row: Row) -> None:
     assert choices is not None and choices.prompt is not None
     row.caches = kv.prefix(choices.prompt, choices.length, choices.length)
     row.computed = row.cached = choices.length
+    row.states = dict(choices.states)
     choices.unstarted -= 1
     if choices.unstarted <= 0:
-        choices.prompt = None
+        choices.prompt, choices.states = None, {}

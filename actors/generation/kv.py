@@ -12,10 +12,13 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
-from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
+from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
 RowCaches = list[Any]
 BatchCaches = list[Any]
+
+States = list[Any]
+"""What `states` keeps of a row: one cache object a leaf, None for a leaf that can be cut at any length."""
 
 
 def new(model: Any) -> RowCaches:
@@ -55,7 +58,11 @@ def trimmable(caches: RowCaches) -> bool:
 
 def always_trimmable(caches: RowCaches) -> bool:
     """Whether every such cache can be cut at any length: full attention only."""
-    return all(type(cache) is KVCache for cache in leaves(caches))
+    return all(_cuttable(cache) for cache in leaves(caches))
+
+
+def _cuttable(cache: Any) -> bool:
+    return type(cache) is KVCache
 
 
 def merge(rows: Sequence[RowCaches]) -> BatchCaches:
@@ -86,16 +93,52 @@ def exact(caches: RowCaches) -> RowCaches:
     """
     copies = copy.deepcopy(list(caches))
     for cache in leaves(copies):
-        keys = getattr(cache, "keys", None)
-        if keys is not None and getattr(cache, "offset", keys.shape[2]) < keys.shape[2]:
-            cache.keys = mx.contiguous(keys[..., : cache.offset, :])
-            cache.values = mx.contiguous(cache.values[..., : cache.offset, :])
+        _tighten(cache)
     mx.eval(arrays(copies))
     return copies
 
 
-def prefix(caches: RowCaches, length: int, stored: int) -> RowCaches:
+def states(caches: RowCaches) -> States:
+    """What has to be kept of one row's caches so that they can be cut at their present length later; evaluated.
+
+    Nothing of what is cuttable anyway is copied.
+    """
+    kept = [None if _cuttable(cache) else copy.deepcopy(cache) for cache in leaves(caches)]
+    whole = [cache for cache in kept if cache is not None]
+    for cache in whole:
+        _tighten(cache)
+    mx.eval(arrays(whole))
+    return kept
+
+
+def states_size(kept: States) -> int:
+    """Bytes of kept states."""
+    return size([cache for cache in kept if cache is not None])
+
+
+def _tighten(cache: Any) -> None:
+    """Let go of padding and of what has left the window; the rest is copied only if something goes."""
+    if isinstance(cache, ArraysCache):
+        cache.cache = [None if array is None else mx.contiguous(array) for array in cache.cache]
+        return
+    keys, values = getattr(cache, "keys", None), getattr(cache, "values", None)
+    if not isinstance(keys, mx.array) or not isinstance(values, mx.array):
+        return
+    held, offset = keys.shape[2], getattr(cache, "offset", keys.shape[2])
+    first, last = 0, min(held, offset)
+    if isinstance(cache, RotatingKVCache) and cache.keep == 0 and cache._idx == held > cache.max_size:
+        # A long chunk leaves more than the window behind, in order of time.
+        first, cache._idx = held - cache.max_size, cache.max_size
+    if first > 0 or last < held:
+        cache.keys = mx.contiguous(keys[..., first:last, :])
+        cache.values = mx.contiguous(values[..., first:last, :])
+
+
+def prefix(caches: RowCaches, length: int, stored: int, kept: States | None = None) -> RowCaches:
     """Caches that hold the first `length` of the `stored` tokens; no copy until the row appends.
+
+    Args:
+        kept: what `states` gave at that length; None where the caches can be cut without it.
 
     Raises:
         ValueError: the caches cannot be cut there.
@@ -104,10 +147,13 @@ def prefix(caches: RowCaches, length: int, stored: int) -> RowCaches:
     excess = stored - length
     if excess == 0:
         return copies
-    if not trimmable(copies):
+    if kept is None and not trimmable(copies):
         raise ValueError("these caches cannot be cut")
-    for cache in leaves(copies):
-        if type(cache) is KVCache and cache.keys is not None and cache.values is not None:
+    parts = list(leaves(copies))
+    for cache, state in zip(parts, kept or [None] * len(parts), strict=True):
+        if state is not None:
+            vars(cache).update(vars(copy.deepcopy(state)))
+        elif _cuttable(cache) and cache.keys is not None and cache.values is not None:
             cache.keys = cache.keys[..., :length, :]
             cache.values = cache.values[..., :length, :]
             cache.offset = length

@@ -93,6 +93,11 @@ class Submit:
     """How to pick tokens."""
     session: str | None = None
     """Session affinity for the prompt cache."""
+    partition: str = ""
+    """What divides the prompt cache, see `prompt_cache/partition.py`."""
+    boundaries: tuple[int, ...] = ()
+    """Lengths, ascending, up to which later prompts of the conversation will have the same tokens whatever the answer:
+    there, state is kept of models whose caches cannot be cut anywhere."""
     top_logprobs: int | None = None
     """Likeliest tokens to report with each token; 0 reports only its own log-probability, None nothing."""
     constraint: Constraint | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from actors.generation import kv
+from actors.generation import boundaries, kv
 from actors.generation.ports import StoredPort
 from actors.generation.row import Row
 from actors.generation.shelf import Shelf
@@ -33,10 +33,24 @@ class Offers:
         self._least = least
         self._cuttable = cuttable
 
-    def prompt_done(self, row: Row, copy: Callable[[], kv.RowCaches]) -> None:
-        """Store a finished prompt: always where prefixes cannot be cut later, else when it was long to compute."""
-        if row.generated == 0 and (not self._cuttable or row.computed - row.cached >= SNAPSHOT_TOKENS):
-            self.store(row, copy)
+    def computed(self, row: Row) -> None:
+        """A chunk of the row's prompt was computed: keep the state if it ends where that is wanted. Never raises."""
+        if row.stops and row.stops[0] <= row.computed:
+            del row.stops[0]
+            self._keep(row, lambda: row.caches or [])
+
+    def prompt_done(self, row: Row, caches: Callable[[], kv.RowCaches]) -> None:
+        """Keep the state at the end of a prompt, and store the prompt when it was long to compute. Never raises.
+
+        Args:
+            caches: gives the row's caches, which hold `row.computed` tokens.
+        """
+        if row.generated:
+            return
+        if not self._cuttable:
+            self._keep(row, caches)
+        if row.computed - row.cached >= SNAPSHOT_TOKENS:
+            self.store(row, lambda: kv.exact(caches()))
 
     def store(self, row: Row, copy: Callable[[], kv.RowCaches]) -> None:
         """Store what the row has computed, unless it is too short or all of it came from the shelf. Never raises.
@@ -50,8 +64,17 @@ class Offers:
         try:
             caches = copy()
             entry = entry_id()
-            stored = self._shelf.put(entry, caches, length)
-            self._port.stored(entry, row, length, stored.size, kv.trimmable(caches))
+            kept = boundaries.thin(sorted(at for at in row.states if at < length), length, row.cached)
+            states = {} if kv.trimmable(caches) else {at: row.states[at] for at in kept}
+            self._port.stored(entry, row, self._shelf.put(entry, caches, length, states))
         except Exception:
             # The row has its tokens; only those who come after it start colder.
             log.exception("the prefix of %s could not be stored", row.request.request_id)
+
+    def _keep(self, row: Row, caches: Callable[[], kv.RowCaches]) -> None:
+        if self._least is None:
+            return
+        try:
+            row.states[row.computed] = kv.states(caches())
+        except Exception:
+            log.exception("the state of %s after %d tokens could not be kept", row.request.request_id, row.computed)

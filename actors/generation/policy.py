@@ -46,6 +46,8 @@ class PrefillJob:
     """Name of the row."""
     remaining: int
     """Prompt tokens to compute before it can decode: all but the last one."""
+    stop: int | None = None
+    """Prompt tokens after which its state is to be kept: a pass ends there, and holds no other row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,15 @@ def plan(decoding: int, max_rows: int, jobs: Sequence[PrefillJob], budget: int, 
 def _fill(jobs: Sequence[PrefillJob], budget: int, rows: int) -> list[tuple[str, int]]:
     """The oldest job's chunk, and whole others beside it while length of the longest x rows stays in the budget."""
     oldest = jobs[0]
+    if oldest.stop is not None:
+        return [(oldest.key, min(oldest.stop, budget))]
     chunk = [(oldest.key, min(oldest.remaining, budget))]
     if oldest.remaining > budget:
         return chunk
     longest = oldest.remaining
     for job in jobs[1:]:
+        if job.stop is not None:
+            continue
         if len(chunk) >= rows:
             break
         padded = max(longest, job.remaining)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from actors.generation.row import Row
+from actors.generation.shelf import Stored
 from actors.ids import EntryId
 
 
@@ -21,8 +22,8 @@ class Lease(Protocol):
 class StoredPort(Protocol):
     """Who hears of a stored prefix. Called from the engine thread; must not block."""
 
-    def stored(self, entry: EntryId, row: Row, length: int, size: int, trimmable: bool) -> None:
-        """A prefix of `row.tokens` is on the shelf."""
+    def stored(self, entry: EntryId, row: Row, stored: Stored) -> None:
+        """The first `stored.length` of `row.tokens` are on the shelf."""
         ...
 
 

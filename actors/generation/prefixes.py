@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from actors.generation.messages import Submit
@@ -41,10 +42,15 @@ class Prefixes:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def lookup(self, request: Submit, tokens: list[int]) -> Match | None:
-        """The longest usable prefix, or None. Never raises; cancelling abandons the question."""
+        """What the manager knows of the prompt; None if it was not asked or is silent. Never raises.
+
+        Cancelling abandons the question.
+        """
         if not self._enabled or len(tokens) < 2 or not self._held:
             return None
-        message = Lookup(request.request_id, self._namespace, self._scheduler, request.prompt, request.session)
+        message = Lookup(
+            request.request_id, self._namespace, self._scheduler, request.prompt, request.session, request.partition
+        )
         try:
             match: Match = await asyncio.wait_for(_result(self._manager.lookup.remote(message)), PATIENCE_S)
         except Exception as error:
@@ -52,15 +58,15 @@ class Prefixes:
             return None
         self._seen(match.manager)
         if match.entry is None:
-            return None
+            return match
         # The engine takes references before any later drop reaches it, so the pin has done its work.
         self._spawn(self._unpin(Unpin(request.request_id, match.entry)))
-        return match if match.entry in self._held else None
+        return match if match.entry in self._held else replace(match, entry=None, length=0)
 
-    def publish(self, entry: EntryId, tokens: bytes, size: int, trimmable: bool, session: str | None) -> None:
+    def publish(self, entry: Entry) -> None:
         """Offer a prefix that the engine has put on its shelf."""
-        self._held[entry] = Entry(entry, tokens, size, trimmable, session)
-        self._spawn(self._publish(self._held[entry]))
+        self._held[entry.entry] = entry
+        self._spawn(self._publish(entry))
 
     async def reconcile(self) -> None:
         """Tell the manager everything held here. Never raises."""

@@ -49,6 +49,8 @@ class Choices:
     """Exact caches of the prompt once it is computed, until the last row has taken its share."""
     length: int = 0
     """Tokens they hold."""
+    states: dict[int, list[Any]] = field(default_factory=dict)
+    """What was kept within the prompt."""
     parked: list[Row] = field(default_factory=list)
     """Rows that wait for the leader."""
     unstarted: int = 0
@@ -67,6 +69,12 @@ class Row:
     """Stored prefix to start from."""
     entry_length: int = 0
     """Tokens of it to use."""
+    branch: int = 0
+    """Tokens at the start of the prompt that another known prompt has too."""
+    stops: list[int] = field(default_factory=list)
+    """Lengths at which its state is still to be kept, ascending."""
+    states: dict[int, list[Any]] = field(default_factory=dict)
+    """What was kept so far, by length (`kv.states`)."""
     caches: list[Any] | None = None
     """State of the first `computed` tokens while the row is not in the batch; the batch holds it after that."""
     computed: int = 0
@@ -109,6 +117,11 @@ class Row:
     def remaining(self) -> int:
         """Tokens to compute before the row can decode: all but the last one."""
         return len(self.tokens) - 1 - self.computed
+
+    @property
+    def stop(self) -> int | None:
+        """Tokens to compute until the next length at which the state is to be kept."""
+        return self.stops[0] - self.computed if self.stops else None
 
     def at_limit(self, ahead: int = 0) -> bool:
         """Whether `ahead` more tokens reach max_tokens."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from actors.generation import kv
@@ -18,7 +19,19 @@ class Stored:
     length: int
     """Tokens they hold."""
     size: int
-    """Bytes."""
+    """Bytes, states included."""
+    states: Mapping[int, kv.States] = field(default_factory=dict)
+    """What was kept at shorter lengths, ascending, so that the caches can be cut there."""
+
+    @property
+    def trimmable(self) -> bool:
+        """Whether they can be cut at any length."""
+        return kv.trimmable(self.caches)
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """Shorter lengths at which they can be cut in any case."""
+        return tuple(self.states)
 
 
 class Shelf:
@@ -28,9 +41,13 @@ class Shelf:
         self._stored: dict[EntryId, Stored] = {}
         self.size = 0
 
-    def put(self, entry: EntryId, caches: list[Any], length: int) -> Stored:
-        """Keep caches made by `kv.exact`."""
-        stored = Stored(caches, length, kv.size(caches))
+    def put(
+        self, entry: EntryId, caches: list[Any], length: int, states: Mapping[int, kv.States] | None = None
+    ) -> Stored:
+        """Keep caches made by `kv.exact`, and states made by `kv.states` at shorter lengths, ascending."""
+        states = states or {}
+        size = kv.size(caches) + sum(kv.states_size(kept) for kept in states.values())
+        stored = Stored(caches, length, size, states)
         self._stored[entry] = stored
         self.size += stored.size
         return stored
@@ -38,7 +55,14 @@ class Shelf:
     def take(self, entry: EntryId, length: int) -> list[Any] | None:
         """Caches for the first `length` tokens of an entry; None when it is gone. Nothing is copied."""
         stored = self._stored.get(entry)
-        return None if stored is None else kv.prefix(stored.caches, length, stored.length)
+        if stored is None:
+            return None
+        return kv.prefix(stored.caches, length, stored.length, stored.states.get(length))
+
+    def states(self, entry: EntryId, length: int) -> dict[int, kv.States]:
+        """What is kept of an entry below `length`, for a row that goes on from there. Nothing is copied."""
+        stored = self._stored.get(entry)
+        return {} if stored is None else {at: kept for at, kept in stored.states.items() if at < length}
 
     def drop(self, entry: EntryId) -> None:
         stored = self._stored.pop(entry, None)

@@ -97,6 +97,24 @@ def tiny_mamba(folder: Path) -> Path:
     return write(folder, config)
 
 
+def tiny_convolution(folder: Path) -> Path:
+    """Short convolutions in two layers of three, full attention in the third (lfm2)."""
+    config = _llama(VOCABULARY) | {
+        "model_type": "lfm2",
+        "num_hidden_layers": 3,
+        "norm_eps": 1e-5,
+        "conv_bias": False,
+        "conv_L_cache": 3,
+        "block_dim": 64,
+        "block_ff_dim": 128,
+        "block_multiple_of": 16,
+        "block_ffn_dim_multiplier": 1.0,
+        "block_auto_adjust_ff_dim": False,
+        "full_attn_idxs": [1],
+    }
+    return write(folder, config)
+
+
 def tiny_moe(folder: Path) -> Path:
     """Four experts, two of them for each token (qwen3_moe)."""
     config = _llama(VOCABULARY) | {

@@ -16,6 +16,7 @@ from actors.generation.loading import load
 from actors.generation.messages import Failure, Sampling, Score, StepEvents, Submit
 from actors.generation.policy import PrefillRate
 from actors.generation.row import Matcher, Row
+from actors.generation.shelf import Stored
 from actors.ids import EntryId, IngressId, RequestId
 
 PATIENCE_S = 60.0
@@ -53,6 +54,7 @@ class StoredPrefix:
     entry: EntryId
     tokens: list[int]
     trimmable: bool
+    boundaries: tuple[int, ...] = ()
 
 
 class FixedRate(PrefillRate):
@@ -69,7 +71,9 @@ class FixedRate(PrefillRate):
 class Rig:
     """An engine and what it said. `submit` any number of rows, then `wait`."""
 
-    def __init__(self, path: Path, max_rows: int = 8, budget: int = 64, store: int | None = 4) -> None:
+    def __init__(
+        self, path: Path, max_rows: int = 8, budget: int = 64, store: int | None = 4, boundary: int = 0
+    ) -> None:
         self._numbers = count()
         self._outcomes: dict[RequestId, Outcome] = {}
         self._changed = threading.Condition()
@@ -87,6 +91,7 @@ class Rig:
             max_rows=max_rows,
             rate=FixedRate(budget),
             store=store,
+            boundary=boundary,
         )
         self.loaded = self.engine.start().result()
 
@@ -95,8 +100,8 @@ class Rig:
             self._ended.add(row.request.request_id)
             self._changed.notify_all()
 
-    def stored(self, entry: EntryId, row: Row, length: int, size: int, trimmable: bool) -> None:
-        self.prefixes.append(StoredPrefix(entry, row.tokens[:length], trimmable))
+    def stored(self, entry: EntryId, row: Row, stored: Stored) -> None:
+        self.prefixes.append(StoredPrefix(entry, row.tokens[: stored.length], stored.trimmable, stored.boundaries))
 
     def _post(self, ingress: IngressId, events: StepEvents) -> None:
         with self._changed:
@@ -120,8 +125,11 @@ class Rig:
         length: int = 0,
         top_logprobs: int | None = None,
         matcher: Matcher | None = None,
+        boundaries: tuple[int, ...] = (),
+        branch: int = 0,
     ) -> Outcome:
-        [outcome] = self.prepare(prompt, max_tokens, sampling, entry, length, top_logprobs, choices=1)
+        [outcome] = self.prepare(prompt, max_tokens, sampling, entry, length, top_logprobs, 1, boundaries)
+        outcome.row.branch = branch
         outcome.row.matcher = matcher
         self.engine.inbox.put_row(outcome.row)
         return outcome
@@ -151,6 +159,7 @@ class Rig:
         length: int,
         top_logprobs: int | None,
         choices: int,
+        boundaries: tuple[int, ...] = (),
     ) -> list[Outcome]:
         name = RequestId(f"row-{next(self._numbers)}")
         request = Submit(
@@ -161,6 +170,7 @@ class Rig:
             sampling or Sampling(),
             top_logprobs=top_logprobs,
             choices=choices,
+            boundaries=boundaries,
         )
         outcomes = []
         for row in rows_of(request, list(prompt)):

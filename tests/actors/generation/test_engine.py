@@ -90,17 +90,6 @@ def test_a_prefix_of_full_attention_is_cut_anywhere(tiny: Tiny, kind: str) -> No
             assert running.run(branch, entry=entry, length=length) == running.run(branch)
 
 
-@pytest.mark.parametrize("kind", ["hybrid", "mamba", "sliding"])
-def test_what_cannot_be_cut_is_stored_at_the_end_of_the_prompt(tiny: Tiny, kind: str) -> None:
-    prompt = prompts()[1]
-    with rig(tiny(kind)) as running:
-        again = running.run(prompt)
-        boundary = running.prefixes[0]
-        assert boundary.tokens == prompt[:-1]
-        assert not boundary.trimmable
-        assert running.run(prompt, entry=boundary, length=len(prompt) - 1) == again
-
-
 def test_many_turns_of_a_sliding_window_conversation_beside_others(tiny: Tiny) -> None:
     with rig(tiny("sliding")) as running:
         conversation = prompts()[0]

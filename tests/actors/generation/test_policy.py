@@ -30,6 +30,13 @@ def test_the_last_piece_of_a_prompt_is_exactly_what_remains() -> None:
     assert plan(1, 8, jobs(100), 256, True) == StepPlan((("row0", 100),), ())
 
 
+def test_a_pass_ends_where_a_state_is_to_be_kept_and_holds_no_other_row() -> None:
+    kept = PrefillJob("kept", 40, stop=35)
+    assert lengths(plan(0, 8, [kept, *jobs(10)], 256, True)) == [("kept", 35)]
+    assert lengths(plan(0, 8, [kept, *jobs(10)], 32, True)) == [("kept", 32)]
+    assert lengths(plan(0, 8, [*jobs(10), kept, PrefillJob("after", 5)], 256, True)) == [("row0", 10), ("after", 5)]
+
+
 def test_whole_prompts_share_a_pass_while_the_padded_cost_fits() -> None:
     assert lengths(plan(0, 8, jobs(60, 64, 50, 64, 64), 256, True)) == [
         ("row0", 60),
