@@ -172,6 +172,29 @@ class ResponseSettings(Section):
     ttl_s: float = Field(default=3600.0, gt=0, description="How long a stored response lives.")
 
 
+class SsdCacheSettings(Section):
+    """The SSD tier: prefixes that survive a restart, written behind the requests. It stands on the prompt cache."""
+
+    enabled: bool = Field(default=False, description="Write every stored prefix to the disk, and read it from there.")
+    dir: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder for the files, for one server at a time; unset takes `prefixes` in the user's cache "
+        "folder. What is in it can be read by whoever can read the files: the prompts are part of it.",
+    )
+    max_bytes: Size = Field(
+        default=32 * 2**30, description="Disk space for prefixes; the least recently used go when it is full."
+    )
+    queue_bytes: Size = Field(
+        default=2**30,
+        description="Bytes that may wait to be written after the RAM tier has given them up; more is dropped.",
+    )
+    block_tokens: int = Field(default=256, ge=1, le=65536, description="Tokens of one file at most.")
+    flush_timeout_s: float = Field(
+        default=120.0, ge=0, description="How long a stopping server, or a flush, waits for the disk."
+    )
+
+
 class LeaseWeights(Section):
     """Shares of MLX time under contention; each class gets weight / sum of the weights of those waiting."""
 
@@ -229,6 +252,7 @@ class Settings(Section):
     ingress: IngressSettings = Field(default_factory=IngressSettings, description="HTTP processes.")
     generation: GenerationSettings = Field(default_factory=GenerationSettings, description="Generation.")
     prompt_cache: PromptCacheSettings = Field(default_factory=PromptCacheSettings, description="Prompt cache.")
+    ssd_cache: SsdCacheSettings = Field(default_factory=SsdCacheSettings, description="SSD tier of the prompt cache.")
     embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings, description="Embeddings.")
     responses: ResponseSettings = Field(default_factory=ResponseSettings, description="Stored responses.")
     gpu_lease: LeaseSettings = Field(default_factory=LeaseSettings, description="GPU lease.")

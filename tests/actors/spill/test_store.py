@@ -194,10 +194,10 @@ def test_what_a_disk_refuses_leaves_nothing_behind(tmp_path: Path, number: int) 
     disk = FullDisk(3000, number)
     with opened(tmp_path, files=disk) as store:
         keep(store, pack(range(10)))
-        before = sorted(os.listdir(store.records))
+        before = sorted(store.records.iterdir())
         with pytest.raises(OSError, match=os.strerror(number)):
             keep(store, pack(range(100)))
-        assert sorted(os.listdir(store.records)) == before
+        assert sorted(store.records.iterdir()) == before
         assert usable(store, pack(range(100))) == 10
         disk.room = PLENTY
         keep(store, pack(range(100)))
@@ -439,7 +439,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = Store(Path(self.folder.name), self.budget, Hasty())
         self.store.open()
 
-    @precondition(lambda self: len(self.store.catalog))
+    @precondition(lambda self: len(self.store.catalog) > 0)
     @rule(data=st.data())
     def damage(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(record.name for record in self.store.catalog)))
