@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Route
 
 from routes.auth import KeyMiddleware
 from routes.chat import CHAT
 from routes.completions import TEXT
 from routes.context import AppContext
+from routes.door import Door
 from routes.embeddings import EmbeddingsRoute
 from routes.errors import routing_error
 from routes.exchange import ErrorMiddleware, ExchangeMiddleware
 from routes.generation import GenerationRoute
 from routes.health import HealthRoute
+from routes.hosts import HostMiddleware, HostRules
+from routes.keys import KeyRing
 from routes.messages import MESSAGES, TokenCountRoute
 from routes.metrics import MetricsRoute
 from routes.models import ModelRoutes
+from routes.operation import Operation
 from routes.responses import RESPONSES
 from routes.stats import StatsRoute
 from routes.stored_responses import StoredResponseRoutes
@@ -29,27 +34,34 @@ def create_app(context: AppContext) -> Starlette:
     """The whole HTTP surface as one ASGI application. Does no I/O; may be called more than once."""
     models, stored = ModelRoutes(context), StoredResponseRoutes(context)
     routes = [
-        Route("/v1/chat/completions", GenerationRoute(context, CHAT), methods=["POST"]),
-        Route("/v1/completions", GenerationRoute(context, TEXT), methods=["POST"]),
-        Route("/v1/embeddings", EmbeddingsRoute(context), methods=["POST"]),
-        Route("/v1/messages", GenerationRoute(context, MESSAGES), methods=["POST"]),
-        Route("/v1/messages/count_tokens", TokenCountRoute(context), methods=["POST"]),
-        Route("/v1/responses", GenerationRoute(context, RESPONSES), methods=["POST"]),
-        Route("/v1/responses/{response_id}", stored.one, methods=["GET", "DELETE"]),
-        Route("/v1/responses/{response_id}/input_items", stored.input_items),
-        Route("/v1", models.index),
-        Route("/v1/models", models.list),
-        Route("/v1/models/{model_id:path}", models.one),
-        Route("/health", HealthRoute(context).show),
-        Route("/stats", StatsRoute(context).show),
-        Route("/metrics", MetricsRoute(context).show),
+        Door("/v1/chat/completions", GenerationRoute(context, CHAT), POST=Operation("Answer a conversation")),
+        Door("/v1/completions", GenerationRoute(context, TEXT), POST=Operation("Continue a text")),
+        Door("/v1/embeddings", EmbeddingsRoute(context), POST=Operation("Embed texts")),
+        Door("/v1/messages", GenerationRoute(context, MESSAGES), POST=Operation("Answer a conversation, as Anthropic")),
+        Door("/v1/messages/count_tokens", TokenCountRoute(context), POST=Operation("Count a conversation's tokens")),
+        Door("/v1/responses", GenerationRoute(context, RESPONSES), POST=Operation("Answer in the Responses protocol")),
+        Door(
+            "/v1/responses/{response_id}",
+            stored.one,
+            GET=Operation("Show a stored response"),
+            DELETE=Operation("Forget a stored response"),
+        ),
+        Door("/v1/responses/{response_id}/input_items", stored.input_items, GET=Operation("What a response answered")),
+        Door("/v1", models.index, GET=Operation("Name, version and routes")),
+        Door("/v1/models", models.list, GET=Operation("The models")),
+        Door("/v1/models/{model_id:path}", models.one, GET=Operation("One model")),
+        Door("/health", HealthRoute(context).show, GET=Operation("Whether requests are served", "open")),
+        Door("/stats", StatsRoute(context).show, GET=Operation("Figures of every actor")),
+        Door("/metrics", MetricsRoute(context).show, GET=Operation("Figures for Prometheus", media="text/plain")),
     ]
-    app = Starlette(routes=routes, middleware=_middleware(context), exception_handlers={HTTPException: routing_error})
+    app = Starlette(
+        routes=routes, middleware=_middleware(context, routes), exception_handlers={HTTPException: routing_error}
+    )
     app.router.redirect_slashes = False
     return app
 
 
-def _middleware(context: AppContext) -> list[Middleware]:
+def _middleware(context: AppContext, doors: Sequence[Door]) -> list[Middleware]:
     """Outermost first. CORS stands outside of errors and keys, so that a listed page can read a refusal."""
     server = context.settings.server
     layers = [Middleware(ExchangeMiddleware, clock=context.clock)]
@@ -64,6 +76,7 @@ def _middleware(context: AppContext) -> list[Middleware]:
             )
         )
     layers.append(Middleware(ErrorMiddleware))
-    if server.api_key is not None:
-        layers.append(Middleware(KeyMiddleware, key=server.api_key))
+    layers.append(Middleware(HostMiddleware, rules=HostRules(server)))
+    open_paths = [door.path for door in doors if any(one.right == "open" for one in door.operations.values())]
+    layers.append(Middleware(KeyMiddleware, ring=KeyRing(server), open_paths=open_paths))
     return layers

@@ -1,34 +1,40 @@
-"""The optional API key."""
+"""The optional API keys, in front of every route."""
 
 from __future__ import annotations
 
-import hmac
+from collections.abc import Collection
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.errors import Unauthorized
-
-_OPEN = ("/health",)
+from routes.keys import KeyRing, remember
+from routes.refusal import turn_away
 
 
 class KeyMiddleware:
-    """Asks for the key, as a bearer token or in `x-api-key`, on every path but /health."""
+    """Notes who calls; which route may be used then, its door says.
 
-    def __init__(self, app: ASGIApp, key: str) -> None:
+    Args:
+        app: the application behind.
+        ring: the keys.
+        open_paths: paths that ask for no key.
+    """
+
+    def __init__(self, app: ASGIApp, ring: KeyRing, open_paths: Collection[str]) -> None:
         self._app = app
-        self._key = key.encode()
+        self._ring = ring
+        self._open = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises Unauthorized over HTTP; closes a WebSocket with 1008."""
-        if scope["type"] not in ("http", "websocket") or scope["path"] in _OPEN or self._knows(Headers(scope=scope)):
+        """Raises Unauthorized over HTTP for a path that is not open; closes a WebSocket with 1008."""
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008, "reason": "a valid API key is required"})
-        else:
-            raise Unauthorized("a valid API key is required")
-
-    def _knows(self, headers: Headers) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = [headers.get("x-api-key", ""), token.strip() if scheme.lower() == "bearer" else ""]
-        return any(hmac.compare_digest(candidate.encode("latin-1"), self._key) for candidate in given)
+            return
+        caller = self._ring.caller(Headers(scope=scope))
+        if caller is not None:
+            remember(scope, caller)
+        elif scope["path"] not in self._open:
+            await turn_away(scope, send, Unauthorized("a valid API key is required"))
+            return
+        await self._app(scope, receive, send)

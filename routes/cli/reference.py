@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
@@ -18,7 +18,7 @@ HEAD = """# Configuration
 Everything `args` of an application in configs/*.yaml may say. An unknown or ill-typed key ends the start with its path
 and what is allowed there. Sizes are bytes, or text such as `500MB` or `8GiB`.
 
-This page is made by `troupe reference`; edit `actors/settings.py`.
+This page is made by `troupe reference`; edit `actors/settings.py` and `actors/server_settings.py`.
 """
 
 _BOUNDS = ((Ge, "ge", "at least"), (Gt, "gt", "above"), (Le, "le", "at most"), (Lt, "lt", "below"))
@@ -39,19 +39,30 @@ def _section(path: str, model: type[BaseModel]) -> Iterator[str]:
     for name, info in plain.items():
         yield f"| `{f'{path}.' if path else ''}{name}` | {_type(info)} | {_default(info)} | {info.description} |\n"
     for name, info in fields.items():
+        below = f"{path}.{name}" if path else name
         if _is_section(info) and isinstance(info.annotation, type):
-            yield from _section(f"{path}.{name}" if path else name, info.annotation)
+            yield from _section(below, info.annotation)
+        elif (entry := _entry(info.annotation)) is not None:
+            yield from _section(f"{below}[]", entry)
 
 
 def _is_section(info: FieldInfo) -> bool:
     return isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)
 
 
+def _entry(annotation: Any) -> type[BaseModel] | None:
+    """The section that each entry of a list is."""
+    first = next(iter(get_args(annotation)), None) if get_origin(annotation) is tuple else None
+    return first if isinstance(first, type) and issubclass(first, BaseModel) else None
+
+
 def _default(info: FieldInfo) -> str:
     value = info.default
     if value is PydanticUndefined:
         return ""
-    shown = "unset" if value is None else "none" if value == () else str(value)
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, cast("tuple[object, ...]", value))) or "none"
+    shown = "unset" if value is None else str(value)
     return f"`{shown}`"
 
 
@@ -74,5 +85,7 @@ def _name(annotation: Any) -> str:
     if origin in (Union, UnionType):
         return " or ".join(_name(part) for part in parts if part is not NoneType)
     if origin is tuple:
-        return f"list of {_name(parts[0])}"
-    return {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}[annotation.__name__]
+        return "list of mappings" if _entry(annotation) else f"list of {_name(parts[0])}"
+    return {"str": "text", "SecretStr": "text", "int": "whole number", "float": "number", "bool": "true or false"}[
+        annotation.__name__
+    ]

@@ -39,7 +39,7 @@ def test_sizes_are_bytes_or_text(text: object, size: int) -> None:
 @pytest.mark.parametrize(
     ("args", "sentences"),
     [
-        ({"modle": 1}, ["modle: unknown setting; allowed here: generation, gpu_lease, ingress, logging, model,"]),
+        ({"modle": 1}, ["modle: unknown setting; allowed here: embeddings, generation, gpu_lease, ingress,"]),
         ({"generation": {"rows": 1}}, ["generation.rows: unknown setting; allowed here: blas, context_tokens,"]),
         ({"gpu_lease": {"weights": {"chat": 1}}}, ["gpu_lease.weights.chat: unknown setting; allowed here: backgro"]),
         ({"server": 5}, ["server: input should be a valid dictionary"]),
@@ -47,7 +47,7 @@ def test_sizes_are_bytes_or_text(text: object, size: int) -> None:
         ({"server": {"port": 0}}, ["server.port: input should be greater than or equal to 1, not 0 (allowed: int)"]),
         ({"generation": {"blas": "x"}}, ["generation.blas: input should be 'auto' or 'off', not 'x' (allowed: 'auto'"]),
         ({"prompt_cache": {"max_bytes": "8 apples"}}, ["prompt_cache.max_bytes: should be a number of bytes or a si"]),
-        ({"server": {"api_key": 5}}, ["server.api_key: input should be a valid string, not 5 (allowed: str or null)"]),
+        ({"server": {"api_key": 5}}, ["server.api_key: input should be a valid string (allowed: str or null)"]),
         ({"a": 1, "b": 2}, ["a: unknown setting", "b: unknown setting"]),
     ],
 )
@@ -62,7 +62,8 @@ def test_every_fault_is_named_with_its_path_and_what_is_allowed(args: dict[str, 
 
 def test_a_key_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TROUPE_TEST_KEY", "sesame")
-    assert parse({"server": {"api_key": "env:TROUPE_TEST_KEY"}}).server.api_key == "sesame"
+    key = parse({"server": {"api_key": "env:TROUPE_TEST_KEY"}}).server.api_key
+    assert key is not None and key.get_secret_value() == "sesame"
     monkeypatch.delenv("TROUPE_TEST_KEY")
     with pytest.raises(StartError, match="the environment has no TROUPE_TEST_KEY"):
         parse({"server": {"api_key": "env:TROUPE_TEST_KEY"}})

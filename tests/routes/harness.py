@@ -345,7 +345,9 @@ class Call:
             "scheme": "http",
             "server": ("test", 80),
             "client": ("test", 1),
-            "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
+            "headers": [
+                (name.encode(), value.encode()) for name, value in {"host": "localhost", **(headers or {})}.items()
+            ],
         }
         self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
 
@@ -385,7 +387,7 @@ async def turns(count: int = 20) -> None:
 
 def connect(house: House) -> httpx.AsyncClient:
     """A client that speaks to the application without a socket. A stream is complete when it returns."""
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=house.app), base_url="http://test")
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=house.app), base_url="http://localhost")
 
 
 def events(body: str) -> list[Any]:

@@ -56,7 +56,7 @@ def house() -> House:
 async def sdk(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
     client: Any = httpx.AsyncClient(transport=httpx.ASGITransport(app=house.app))
     async with openai.AsyncOpenAI(
-        base_url="http://test/v1", api_key="none", http_client=client, max_retries=0
+        base_url="http://localhost/v1", api_key="none", http_client=client, max_retries=0
     ) as library:
         yield library
 

@@ -153,7 +153,7 @@ async def test_poison_in_a_stream_is_refused_before_the_stream_begins(http: http
 
 async def test_half_a_request_does_not_hold_up_others(server: Server, http: httpx.AsyncClient) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
     await writer.drain()
     assert (await http.post(CHAT, json=chat_body("Hello!", max_tokens=1))).status_code == 200
     writer.close()
@@ -173,7 +173,7 @@ async def test_bytes_that_are_no_http_are_refused(server: Server, http: httpx.As
 
 async def test_a_body_that_is_announced_as_far_too_long_is_refused_unread(server: Server) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n")
+    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000000\r\n\r\n")
     await writer.drain()
     answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 413")

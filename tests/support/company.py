@@ -47,7 +47,7 @@ class Company:
 def run_company(args: Mapping[str, Any]) -> Iterator[Company]:
     """The actors for a configuration's `args`, on a free port."""
     port = free_port()
-    settings = parse({**args, "server": {"port": port}})
+    settings = parse({**args, "server": {**args.get("server", {}), "port": port}})
     up: Future[asyncio.Event] = Future()
     thread = threading.Thread(target=lambda: asyncio.run(_live(settings, up)), name="company")
     thread.start()

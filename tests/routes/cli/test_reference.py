@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 from pydantic import BaseModel
 
@@ -18,6 +19,9 @@ def keys(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
             yield from keys(info.annotation, f"{path}{name}.")
         else:
             yield f"{path}{name}", info.description or ""
+            entry = next(iter(get_args(info.annotation)), None)
+            if isinstance(entry, type) and issubclass(entry, BaseModel):
+                yield from keys(entry, f"{path}{name}[].")
 
 
 def test_the_page_in_docs_is_the_one_the_settings_make() -> None:
