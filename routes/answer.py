@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from actors.errors import ClientGone, GenerationFailed
 from actors.generation.client import RowDeltas
+from actors.generation.grammar.constraint import Constraint
 from actors.generation.messages import Description, Submit, choice_id
 from actors.ids import RequestId
 from routes.context import AppContext, lane
@@ -24,6 +25,7 @@ from routes.order import Order
 from routes.parts import Content, Part, Reasoning, ToolCall
 from routes.plan import plan_row
 from routes.prompt import Prompt
+from routes.pulse import Pulse
 from routes.row import RowAnswer
 from routes.sampling import sampling_defaults
 from routes.schema.gaps import gaps
@@ -34,7 +36,7 @@ from routes.trace import phase
 _TOKEN_BYTES = 4
 
 HEARTBEAT_S = 5.0
-"""Silence on a stream, while a tool call is held back, after which a comment is sent."""
+"""Silence on a stream, before an answer begins or while a tool call is held back, after which a comment is sent."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,21 @@ async def _prompt(job: Job) -> tuple[Prompt, str | None]:
         wish = job.order.wanted.constraint
         left_out = gaps(wish.source) if wish is not None and wish.kind == "json_schema" else ()
         return prompt, f"grammar not enforced: the JSON schema's {', '.join(left_out)}" if left_out else None
+    if prompt.constraint.kind == "free":
+        return replace(prompt, constraint=None), f"thinking budget not enforced: {_header_text(reason)}"
     if prompt.instruction is not None:
         prompt = await prepare(partial(job.order.prompt, prompt.instruction))
-    return replace(prompt, constraint=None), f"grammar not enforced: {_header_text(reason)}"
+    return await _unruled(job, prompt), f"grammar not enforced: {_header_text(reason)}"
+
+
+async def _unruled(job: Job, prompt: Prompt) -> Prompt:
+    """The prompt without its constraint, but for a budget of thinking that can be kept all the same."""
+    budget = None if prompt.constraint is None else prompt.constraint.budget
+    if budget is None or job.context.no_grammar is not None:
+        return replace(prompt, constraint=None)
+    alone = Constraint("free", budget=budget)
+    kept = await job.context.generation.compile(alone) is None
+    return replace(prompt, constraint=alone if kept else None)
 
 
 def _header_text(words: str) -> str:
@@ -201,12 +215,15 @@ async def _stream(run: _Run, send: Send) -> None:
     context = run.job.context
     shape = run.shape()
     events = EventStream(send, run.headers, run.exchange.trace)
+    pulse = Pulse(events, shape.heartbeat, HEARTBEAT_S)
     clock, spoken, index, prompted = context.clock, context.clock.now(), 0, False
     try:
         async with _parts(run) as said:
             await events.begin(b"".join(shape.opening(index) for index in range(len(run.rows))))
+            pulse.start()
             with context.gate.streaming():
                 async for index, parts in said:
+                    pulse.stop()
                     row = run.rows[index]
                     frames = b"" if prompted else shape.prompted(run.usage())
                     prompted = True
@@ -228,7 +245,10 @@ async def _stream(run: _Run, send: Send) -> None:
         if not events.begun:
             raise
         note_error(run.exchange, error)
+        pulse.stop()
         await events.end(shape.failing(error))
+    finally:
+        pulse.stop()
 
 
 async def _collect(run: _Run) -> bytes:

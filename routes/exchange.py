@@ -70,7 +70,8 @@ class ExchangeMiddleware:
         async def send_named(message: Message) -> None:
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", exchange.request_id.encode())]
+                named = [(name, exchange.request_id.encode()) for name in _names(scope["path"])]
+                message["headers"] = [*message.get("headers", ()), *named]
             try:
                 await send(message)
             except (OSError, RuntimeError) as error:
@@ -82,6 +83,11 @@ class ExchangeMiddleware:
             await self._app(scope, receive, send_named)
         finally:
             _access.info(_line(scope, exchange), extra={"troupe": _figures(scope, exchange)})
+
+
+def _names(path: str) -> tuple[bytes, ...]:
+    """Headers that carry the request's id; Anthropic's clients know it by another name."""
+    return (b"x-request-id", b"request-id") if path.startswith("/v1/messages") else (b"x-request-id",)
 
 
 def _closed(error: OSError | RuntimeError) -> bool:

@@ -60,7 +60,7 @@ class Shape(Protocol):
 
     @property
     def heartbeat(self) -> bytes:
-        """Sent into the silence while a tool call is held back."""
+        """Sent into the silence before an answer begins, and while a tool call is held back."""
         ...
 
     @property

@@ -88,10 +88,12 @@ class History:
         for inner, block in _blocks(where, content):
             if block["type"] == "tool_result":
                 read.append(self._result(inner, block))
-            elif read and read[-1]["role"] == "user":
-                read[-1]["content"] = f"{read[-1]['content']}{self._text(inner, block)}"
-            else:
-                read.append({"role": "user", "content": self._text(inner, block)})
+                continue
+            text = self._text(inner, block)
+            if read and read[-1]["role"] == "user":
+                read[-1]["content"] = f"{read[-1]['content']}{text}"
+            elif text:
+                read.append({"role": "user", "content": text})
         return read or [{"role": "user", "content": ""}]
 
     def _assistant(self, where: str, content: object) -> Message:
