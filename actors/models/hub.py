@@ -16,6 +16,8 @@ log = logging.getLogger("troupe.models")
 FILES = [
     "*.json",
     "model*.safetensors",
+    "weights.safetensors",
+    "weights.npz",
     "tokenizer.model",
     "tiktoken.model",
     "*.tiktoken",
