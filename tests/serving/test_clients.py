@@ -45,3 +45,14 @@ def test_instructor_gets_a_validated_object(server: Server, tmp_path: Path) -> N
 def test_litellm_gets_an_answer_whole_and_streamed(server: Server, tmp_path: Path) -> None:
     got = call("litellm", server, tmp_path)
     assert got == {"whole": ANSWER, "streamed": ANSWER, "tokens": 45}
+
+
+def test_litellm_speaks_the_responses_protocol(server: Server, tmp_path: Path) -> None:
+    got = call("litellm_responses", server, tmp_path)
+    assert got == {
+        "whole": ANSWER,
+        "streamed": ANSWER,
+        "tokens": 45,
+        "last": "response.completed",
+        "continued": True,
+    }

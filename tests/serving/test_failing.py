@@ -130,6 +130,45 @@ async def test_the_death_of_an_ingress_ends_its_rows_and_another_one_takes_its_p
     assert await say(http, CAPITAL) == ANSWER
 
 
+async def test_a_response_can_be_continued_after_the_death_of_the_ingress_that_gave_it(
+    fragile: Server, http: httpx.AsyncClient
+) -> None:
+    first = (await http.post("/v1/responses", json={"input": CAPITAL, "temperature": 0})).json()
+    dead = kill(fragile, "troupe:Ingress")
+
+    async def continued() -> dict[str, Any] | None:
+        body = {"input": "So?", "previous_response_id": first["id"], "temperature": 0, "max_output_tokens": 4}
+        try:
+            reply = await http.post("/v1/responses", json=body)
+        except httpx.TransportError:
+            return None
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    second = await eventually(continued)
+    assert (await replaced(fragile, "troupe:Ingress", dead)).is_running()
+    assert second["usage"]["input_tokens"] > first["usage"]["total_tokens"]
+    assert second["usage"]["input_tokens_details"]["cached_tokens"] >= first["usage"]["input_tokens"]
+    assert (await http.get(f"/v1/responses/{first['id']}")).json() == first
+
+
+async def test_the_death_of_the_response_store_costs_its_responses_and_nothing_else(
+    fragile: Server, http: httpx.AsyncClient
+) -> None:
+    first = (await http.post("/v1/responses", json={"input": CAPITAL, "temperature": 0})).json()
+    dead = kill(fragile, "ResponseStore")
+    answered = await http.post("/v1/responses", json={"input": CAPITAL, "temperature": 0})
+    assert answered.json()["output"][0]["content"][0]["text"] == ANSWER
+    await replaced(fragile, "ResponseStore", dead)
+
+    async def forgotten() -> bool:
+        status = (await http.get(f"/v1/responses/{first['id']}")).status_code
+        assert status in (404, 503)
+        return status == 404
+
+    assert await eventually(forgotten)
+
+
 async def down(http: httpx.AsyncClient) -> bool:
     return (await statistics(http))["scheduler"] is None
 

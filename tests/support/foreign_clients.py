@@ -45,6 +45,24 @@ def litellm(url: str) -> object:
     return {"whole": whole.choices[0].message.content, "streamed": "".join(pieces), "tokens": whole.usage.total_tokens}
 
 
+def litellm_responses(url: str) -> object:
+    """An answer by the Responses protocol, whole, streamed, and continued."""
+    library: Any = importlib.import_module("litellm")
+    options: Any = {"model": "openai/any", "api_base": url, "api_key": "none", "temperature": 0}
+    question = MESSAGES[0]["content"]
+    whole = library.responses(input=question, **options)
+    events = list(library.responses(input=question, stream=True, **options))
+    pieces = [event.delta for event in events if event.type == "response.output_text.delta"]
+    more = library.responses(input="Say it again.", previous_response_id=whole.id, max_output_tokens=4, **options)
+    return {
+        "whole": whole.output[0].content[0].text,
+        "streamed": "".join(pieces),
+        "tokens": whole.usage.total_tokens,
+        "last": events[-1].type,
+        "continued": more.usage.input_tokens > whole.usage.total_tokens,
+    }
+
+
 if __name__ == "__main__":
-    calls = {"instructor": instructor, "litellm": litellm}
+    calls = {"instructor": instructor, "litellm": litellm, "litellm_responses": litellm_responses}
     print(json.dumps(calls[sys.argv[2]](sys.argv[1])))
