@@ -139,7 +139,9 @@ class Engine:
         elif batch:
             self._compute(batch)
         else:
+            # An idle embedder keeps its weights and nothing else.
             mx.synchronize()
+            mx.clear_cache()
             self._lease.idle()
             with self._news:
                 self._news.wait_for(lambda: not self._running or self._loading is not None or len(self._line) > 0)
