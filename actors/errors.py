@@ -4,13 +4,16 @@
     ├── StartError            the server cannot start; one sentence for the person who started it
     ├── RequestError          the request is at fault (4xx)
     │   ├── InvalidRequest        400
+    │   ├── UndecodableAudio      400, invalid_request_error
     │   ├── ContextOverBudget     400, memory_admission / context_over_budget
     │   ├── Unauthorized          401
     │   ├── Forbidden             403
     │   ├── NotFound              404
     │   ├── MethodNotAllowed      405
     │   ├── Conflict              409
+    │   ├── Expired               410
     │   ├── BodyTooLarge          413
+    │   ├── UnsupportedMedia      415
     │   ├── HeadersTooLarge       431
     │   ├── QueueFull             429, resource_admission / queue_full
     │   └── ClientGone            499
@@ -19,6 +22,7 @@
         ├── EngineUnavailable     502, engine_unavailable
         ├── StoreUnavailable      503, store_unavailable
         ├── LibraryUnavailable    503, library_unavailable
+        ├── ModelUnavailable      503, model_unavailable
         └── ShuttingDown          503, shutting_down
 
 Errors cross process boundaries, so each one is rebuilt from its positional arguments: `message` is the only
@@ -53,6 +57,12 @@ class RequestError(TroupeError):
 
 
 class InvalidRequest(RequestError):
+    type = "invalid_request_error"
+
+
+class UndecodableAudio(RequestError):
+    """The bytes are no audio that can be read, or more of it than is allowed."""
+
     type = "invalid_request_error"
 
 
@@ -103,6 +113,17 @@ class HeadersTooLarge(RequestError):
     type = "invalid_request_error"
 
 
+class Expired(RequestError):
+    """What the request is about was there, and has been given up because nobody used it."""
+
+    status = 410
+
+
+class UnsupportedMedia(RequestError):
+    status = 415
+    type = "invalid_request_error"
+
+
 class QueueFull(RequestError):
     """A waiting line is at its bound; the same request may succeed later."""
 
@@ -137,6 +158,13 @@ class LibraryUnavailable(ServiceError):
 
     status = 503
     type = "library_unavailable"
+
+
+class ModelUnavailable(ServiceError):
+    """There is no model on this machine that could do it, or it cannot be loaded now."""
+
+    status = 503
+    type = "model_unavailable"
 
 
 class StoreUnavailable(ServiceError):

@@ -1,0 +1,117 @@
+"""From the bytes of any audio file to what Whisper hears: 16 kHz, one channel, float32. Blocks; never on an event loop.
+
+Uncompressed WAV is read by our own parser, everything else by FFmpeg's libraries in this process, restricted to
+containers that hold sound themselves: formats that only point to other files or addresses are not opened.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import av
+import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.resampler import AudioResampler
+from av.error import FFmpegError
+
+from actors.errors import UndecodableAudio
+from actors.transcription.wav import Samples, read_wav
+
+RATE = 16_000
+"""Samples a second that Whisper hears."""
+
+LEAST_S = 0.1
+"""Shorter clips are refused."""
+
+CONTAINERS = (
+    "aac,ac3,aiff,amr,amrnb,amrwb,ape,asf,au,avi,caf,eac3,flac,flv,matroska,mov,mp3,mpeg,mpegts,ogg,tta,w64,wav,wv,webm"
+)
+"""FFmpeg's names of the containers that are opened."""
+
+_BLOCK = 1 << 16
+_PATIENCE_WITH_PACKETS = 64
+
+
+def decode(data: bytes, most_s: float, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Samples:
+    """The whole clip at 16 kHz.
+
+    Args:
+        data: a whole file.
+        most_s: seconds of sound that are allowed.
+        timeout_s: seconds that decoding may take.
+        clock: tells the seconds.
+
+    Raises:
+        UndecodableAudio: the bytes are no audio, or it is shorter than 0.1 s, too long, or takes too long to decode.
+    """
+    ends = clock() + timeout_s
+    wave = read_wav(data, most_s)
+    if wave is None:
+        samples = _gather(_decoded(data, timeout_s), most_s, ends, clock)
+    elif wave.rate == RATE:
+        samples = wave.samples
+    else:
+        samples = _gather(_resampled(wave.samples, wave.rate), most_s, ends, clock)
+    if len(samples) < LEAST_S * RATE:
+        raise UndecodableAudio(f"the audio is {len(samples) / RATE:.3f} s long; at least {LEAST_S:g} s are needed")
+    return samples
+
+
+def _gather(blocks: Iterator[Samples], most_s: float, ends: float, clock: Callable[[], float]) -> Samples:
+    found: list[Samples] = []
+    size = 0
+    for block in blocks:
+        size += len(block)
+        if size > most_s * RATE:
+            raise UndecodableAudio(f"the audio is longer than the {most_s:g} s that are allowed")
+        if clock() > ends:
+            raise UndecodableAudio("the audio takes too long to decode")
+        found.append(block)
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.float32)
+
+
+def _resampled(samples: Samples, rate: int) -> Iterator[Samples]:
+    resampler = AudioResampler(format="flt", layout="mono", rate=RATE)
+    for start in range(0, len(samples), _BLOCK):
+        frame = AudioFrame.from_ndarray(samples[None, start : start + _BLOCK], format="flt", layout="mono")
+        frame.sample_rate = rate
+        yield from _arrays(resampler.resample(frame))
+    yield from _arrays(resampler.resample(None))
+
+
+def _decoded(data: bytes, timeout_s: float) -> Iterator[Samples]:
+    try:
+        options = {"format_whitelist": CONTAINERS, "protocol_whitelist": "none"}
+        with av.open(io.BytesIO(data), mode="r", options=options, timeout=timeout_s) as container:
+            if not container.streams.audio:
+                raise UndecodableAudio("the file holds no sound")
+            yield from _stream(container, container.streams.audio[0])
+    except (FFmpegError, OSError, ValueError, LookupError) as error:
+        words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise UndecodableAudio(f"the audio cannot be decoded: {words}") from None
+
+
+def _stream(container: Any, stream: Any) -> Iterator[Samples]:
+    """Damaged packets are left out, as players do, until there are too many of them."""
+    resampler = AudioResampler(format="flt", layout="mono", rate=RATE)
+    bad = 0
+    for packet in container.demux(stream):
+        try:
+            frames = packet.decode()
+        except FFmpegError:
+            bad += 1
+            if bad > _PATIENCE_WITH_PACKETS:
+                raise
+            continue
+        for frame in frames:
+            frame.pts = None
+            yield from _arrays(resampler.resample(frame))
+    yield from _arrays(resampler.resample(None))
+
+
+def _arrays(frames: list[AudioFrame]) -> Iterator[Samples]:
+    for frame in frames:
+        yield np.nan_to_num(cast(Samples, frame.to_ndarray())[0], copy=False)
