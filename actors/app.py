@@ -161,6 +161,58 @@ class _Embedder(_Deployment):
         await self.actor.close()
 
 
+class _Library(_Deployment):
+    """Deployment of the library."""
+
+    async def __init__(self, settings: Settings) -> None:
+        from actors.gauges import Gauges
+        from actors.library.actor import Library
+
+        logs.configure(settings.logging)
+        self.actor = Library(settings.library, settings.gpu_lease.memory_budget)
+        await self.actor.start()
+        self._gauges = Gauges("library", self.actor.statistics)
+
+    async def models(self, refresh: bool) -> Any:
+        return await self.actor.models(refresh)
+
+    async def fit(self, question: Any) -> Any:
+        return await self.actor.fit(question)
+
+    async def note_rate(self, rate: Any) -> None:
+        await self.actor.note_rate(rate)
+
+    async def downloads(self) -> Any:
+        return await self.actor.downloads()
+
+    async def download(self, repository: str) -> Any:
+        return await self.actor.download(repository)
+
+    async def search(self, query: str) -> Any:
+        return await self.actor.search(query)
+
+    async def plan_gc(self, used: Any) -> Any:
+        return await self.actor.plan_gc(used)
+
+    async def execute_gc(self, used: Any) -> Any:
+        return await self.actor.execute_gc(used)
+
+    async def has_token(self) -> bool:
+        return await self.actor.has_token()
+
+    async def save_token(self, token: str) -> Any:
+        return await self.actor.save_token(token)
+
+    async def forget_token(self) -> Any:
+        return await self.actor.forget_token()
+
+    async def statistics(self) -> Any:
+        return await self.actor.statistics()
+
+    async def close(self) -> None:
+        await self.actor.close()
+
+
 class _ResponseStore(_Deployment):
     """Deployment of the response store."""
 
@@ -195,7 +247,14 @@ class _Ingress(_Deployment):
     """Deployment of the ingress."""
 
     async def __init__(
-        self, settings: Settings, lineup: Lineup, scheduler: Any, manager: Any, responses: Any, embedder: Any
+        self,
+        settings: Settings,
+        lineup: Lineup,
+        scheduler: Any,
+        manager: Any,
+        responses: Any,
+        library: Any,
+        embedder: Any,
     ) -> None:
         from actors.gauges import Gauges
         from actors.gpu_lease.stage import lease_here
@@ -204,7 +263,15 @@ class _Ingress(_Deployment):
         logs.configure(settings.logging)
         replica = serve.get_replica_context().replica_tag
         self.actor = Ingress(
-            settings, lineup, scheduler, manager, lambda: lease_here(settings.gpu_lease), replica, responses, embedder
+            settings,
+            lineup,
+            scheduler,
+            manager,
+            lambda: lease_here(settings.gpu_lease),
+            replica,
+            responses,
+            library,
+            embedder,
         )
         with curtain.falls_on_failure():
             await self.actor.start()
@@ -253,8 +320,9 @@ def build(args: dict[str, Any]) -> Application:
             settings, lineup.embedding, eager
         )
     responses = _deployment(_ResponseStore, "ResponseStore", blas.quiet_environment()).bind(settings)
+    library = _deployment(_Library, "Library", blas.quiet_environment()).bind(settings)
     return _deployment(_Ingress, "Ingress", blas.quiet_environment(), **_scaling(settings)).bind(
-        settings, lineup, scheduler, manager, responses, embedder
+        settings, lineup, scheduler, manager, responses, library, embedder
     )
 
 

@@ -203,6 +203,7 @@ async def _parts(run: _Run) -> AsyncIterator[AsyncIterator[tuple[int, list[Part]
         finally:
             exchange.completion_tokens = sum(row.completion_tokens for row in rows)
             exchange.cached_tokens = rows[0].cached_tokens
+            exchange.choices = len(rows)
 
 
 def _end(deltas: RowDeltas, name: RequestId, finish: str | None, left: int) -> None:

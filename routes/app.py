@@ -11,6 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from routes.auth import KeyMiddleware
 from routes.chat import CHAT
+from routes.clearing import ClearingRoutes
 from routes.completions import TEXT
 from routes.context import AppContext
 from routes.door import Door
@@ -20,11 +21,15 @@ from routes.exchange import ErrorMiddleware, ExchangeMiddleware
 from routes.generation import GenerationRoute
 from routes.health import HealthRoute
 from routes.hosts import HostMiddleware, HostRules
+from routes.hub import HubRoutes
+from routes.hub_token import HubTokenRoute
 from routes.keys import KeyRing
+from routes.library import LibraryRoutes
 from routes.messages import MESSAGES, TokenCountRoute
 from routes.metrics import MetricsRoute
 from routes.models import ModelRoutes
 from routes.operation import Operation
+from routes.pace import PaceMiddleware
 from routes.responses import RESPONSES
 from routes.stats import StatsRoute
 from routes.stored_responses import StoredResponseRoutes
@@ -33,6 +38,7 @@ from routes.stored_responses import StoredResponseRoutes
 def create_app(context: AppContext) -> Starlette:
     """The whole HTTP surface as one ASGI application. Does no I/O; may be called more than once."""
     models, stored = ModelRoutes(context), StoredResponseRoutes(context)
+    library, hub, clearing = LibraryRoutes(context), HubRoutes(context), ClearingRoutes(context)
     routes = [
         Door("/v1/chat/completions", GenerationRoute(context, CHAT), POST=Operation("Answer a conversation")),
         Door("/v1/completions", GenerationRoute(context, TEXT), POST=Operation("Continue a text")),
@@ -50,6 +56,22 @@ def create_app(context: AppContext) -> Starlette:
         Door("/v1", models.index, GET=Operation("Name, version and routes")),
         Door("/v1/models", models.list, GET=Operation("The models")),
         Door("/v1/models/{model_id:path}", models.one, GET=Operation("One model")),
+        Door("/fit", library.fit, GET=Operation("What the served model needs, here and on other machines")),
+        Door("/library", library.library, GET=Operation("The models on disk")),
+        Door("/downloads", library.downloads, GET=Operation("The last downloads")),
+        Door("/api/hub/local", hub.local, GET=Operation("The models on disk", "admin")),
+        Door("/api/hub/search", hub.search, GET=Operation("Find models on the hub", "admin")),
+        Door("/api/hub/download", hub.download, POST=Operation("Download a model", "admin")),
+        Door("/api/hub/serve", hub.serve, POST=Operation("How to serve another model", "admin")),
+        Door("/api/gc/plan", clearing.plan, GET=Operation("What could be deleted", "admin")),
+        Door("/api/gc/execute", clearing.execute, POST=Operation("Delete it", "admin")),
+        Door(
+            "/api/settings/hf-token",
+            HubTokenRoute(context).answer,
+            GET=Operation("Whether there is a hub token", "admin"),
+            POST=Operation("Save a hub token", "admin"),
+            DELETE=Operation("Forget the hub token", "admin"),
+        ),
         Door("/health", HealthRoute(context).show, GET=Operation("Whether requests are served", "open")),
         Door("/stats", StatsRoute(context).show, GET=Operation("Figures of every actor")),
         Door("/metrics", MetricsRoute(context).show, GET=Operation("Figures for Prometheus", media="text/plain")),
@@ -75,6 +97,8 @@ def _middleware(context: AppContext, doors: Sequence[Door]) -> list[Middleware]:
                 expose_headers=["x-request-id", "warning"],
             )
         )
+    pace = {"gate": context.gate, "library": context.library, "fingerprint": context.card.fingerprint}
+    layers.append(Middleware(PaceMiddleware, **pace, clock=context.clock))
     layers.append(Middleware(ErrorMiddleware))
     layers.append(Middleware(HostMiddleware, rules=HostRules(server)))
     open_paths = [door.path for door in doors if any(one.right == "open" for one in door.operations.values())]

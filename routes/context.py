@@ -11,6 +11,7 @@ from actors.embedding.client import EmbeddingClient
 from actors.generation.client import GenerationClient
 from actors.generation.messages import Description
 from actors.gpu_lease.messages import LeaseStatistics
+from actors.library.client import LibraryClient
 from actors.models.card import ModelCard
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.client import ResponseStoreClient
@@ -51,6 +52,8 @@ class AppContext:
     """Asks the GPU lease."""
     responses: ResponseStoreClient
     """The way to the response store."""
+    library: LibraryClient
+    """The way to the library."""
     output: OutputFormat
     """How the model marks thinking and tool calls."""
     preparation: Preparation

@@ -58,6 +58,11 @@ def messages_error(error: Exception) -> dict[str, object]:
     return {"type": "error", "error": {"type": _MESSAGES_TYPES.get(status, at_fault), "message": error_message(error)}}
 
 
+def api_error(error: Exception) -> dict[str, object]:
+    """The JSON of an error of the routes that look after the server."""
+    return {"ok": False, "error": error_message(error)}
+
+
 _MESSAGES_TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -68,6 +73,7 @@ _MESSAGES_TYPES = {
 _DIALECTS: tuple[tuple[str, Dialect], ...] = (
     ("/v1/messages", messages_error),
     ("/v1/responses", responses_error),
+    ("/api", api_error),
 )
 """Beginnings of paths, and how their errors are told; all others have `error_body`."""
 

@@ -35,6 +35,8 @@ class Exchange:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
+    choices: int = 1
+    """Answers that were generated side by side."""
     prepared_s: float | None = None
     """When its prompt was ready."""
     trace: Trace | None = None

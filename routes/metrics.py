@@ -46,6 +46,9 @@ _RISING = frozenset(
         "gone",
         "prepared",
         "refused",
+        "scans",
+        "finished_downloads",
+        "failed_downloads",
     }
 )
 """Figures that only rise during an actor's life; Prometheus wants `_total` behind them."""
@@ -75,12 +78,12 @@ class _Collector:
 
     def collect(self) -> Iterator[Metric]:
         snapshot = self._snapshot
-        yield from _actor("scheduler", snapshot.scheduler)
-        yield from _actor("prompt_cache", snapshot.prompt_cache)
+        for name in ("scheduler", "prompt_cache", "embedder"):
+            if name not in snapshot.absent:
+                yield from _actor(name, getattr(snapshot, name))
         yield from _actor("lease", snapshot.lease)
         yield from _actor("response_store", snapshot.response_store)
-        if snapshot.embedder is not None:
-            yield from _actor("embedder", snapshot.embedder)
+        yield from _actor("library", snapshot.library)
         if snapshot.lease is not None:
             yield from _lease_classes(snapshot.lease)
         ingress = snapshot.ingress

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from actors.errors import LibraryUnavailable
+from actors.library.messages import LibraryEntry
 from routes.context import AppContext, batch_mode
 from routes.embedding_row import embedding_row
 from routes.wire import json_response
@@ -15,13 +19,20 @@ from routes.wire import json_response
 _ENDPOINTS = (
     "POST /v1/chat/completions",
     "POST /v1/completions",
+    "POST /v1/messages",
     "POST /v1/responses",
     "POST /v1/embeddings",
     "GET /v1/models",
     "GET /health",
     "GET /stats",
+    "GET /fit",
+    "GET /library",
+    "GET /downloads",
     "GET /metrics",
 )
+_PATIENCE_S = 2.0
+"""For the library; what is served is listed all the same."""
+_log = logging.getLogger("troupe.routes")
 
 
 class ModelRoutes:
@@ -42,22 +53,44 @@ class ModelRoutes:
         )
 
     async def list(self, request: Request) -> Response:
-        """Every model, the served one first. Raises EngineUnavailable while the scheduler is down."""
-        return json_response({"object": "list", "data": self._rows()})
+        """The served model, then every other one on disk that could be.
+
+        Raises EngineUnavailable while the scheduler is down.
+        """
+        return json_response({"object": "list", "data": await self._rows()})
 
     async def one(self, request: Request) -> Response:
         """The list, with no other model than the one asked for; empty when it is not known."""
         wanted = request.path_params["model_id"]
-        found = [model for model in self._rows() if model["id"] == wanted]
+        found = [model for model in await self._rows() if model["id"] == wanted]
         return json_response({"object": "list", "data": found})
 
-    def _rows(self) -> Sequence[dict[str, object]]:
+    async def _rows(self) -> Sequence[dict[str, object]]:
         context = self._context
         embeddings = context.embeddings
         rows = [self._served()] if context.generates else []
         if embeddings is not None:
             rows.append(embedding_row(embeddings.client.card, context.started_at))
-        return rows
+        known = {row["id"] for row in rows}
+        others = [entry for entry in await self._on_disk() if entry.servable and entry.repo_id not in known]
+        return [*rows, *(self._other(entry) for entry in others)]
+
+    async def _on_disk(self) -> Sequence[LibraryEntry]:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await self._context.library.models()
+        except (LibraryUnavailable, TimeoutError) as error:
+            _log.warning("only what is served is listed: %s", error or "the library takes too long")
+            return ()
+
+    def _other(self, entry: LibraryEntry) -> dict[str, object]:
+        return {
+            "id": entry.repo_id,
+            "object": "model",
+            "created": self._context.started_at,
+            "vision": False,
+            "tier": entry.tier,
+        }
 
     def _served(self) -> dict[str, object]:
         context = self._context
@@ -71,14 +104,14 @@ class ModelRoutes:
             "vision": False,
             "audio": False,
             "batch_mode": batch_mode(context.generation.description),
-            "tools": False,
-            "structured_output": False,
+            "tools": True,
+            "structured_output": context.no_grammar is None,
             "embeddings": False,
             "adapters": False,
             "training": False,
             "dsa": False,
             "mtp": False,
-            "capabilities": _capabilities(),
+            "capabilities": _capabilities(structured_output=context.no_grammar is None),
             "gen_defaults": self._generation_defaults(),
         }
 
@@ -91,20 +124,23 @@ class ModelRoutes:
         }
 
 
-def _capabilities() -> dict[str, bool]:
-    served = ("chat_completions", "text_completions", "responses", "streaming")
-    absent = (
+def _capabilities(*, structured_output: bool) -> dict[str, bool]:
+    """What a model that generates can be asked for."""
+    served = (
+        "chat_completions",
+        "text_completions",
         "anthropic_messages",
+        "responses",
+        "streaming",
         "tools",
-        "structured_output",
         "logprobs",
-        "embeddings",
-        "vision",
-        "audio",
-        "adapters",
-        "training",
     )
-    return {name: name in served for name in (*served, *absent)}
+    absent = ("embeddings", "vision", "audio", "adapters", "training")
+    return {
+        **dict.fromkeys(served, True),
+        "structured_output": structured_output,
+        **dict.fromkeys(absent, False),
+    }
 
 
 def _version() -> str:

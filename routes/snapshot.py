@@ -12,6 +12,7 @@ from actors.embedding.messages import EmbedderStatistics
 from actors.errors import EngineUnavailable
 from actors.generation.messages import Description, SchedulerStatistics
 from actors.gpu_lease.messages import LeaseStatistics
+from actors.library.messages import LibraryStatistics
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.messages import StoreStatistics
 from routes.context import AppContext
@@ -47,24 +48,33 @@ class Snapshot:
     lease: LeaseStatistics | None
     response_store: StoreStatistics | None
     embedder: EmbedderStatistics | None
+    library: LibraryStatistics | None
+    absent: frozenset[str] = frozenset()
+    """Names of the fields above whose actors this server does not have."""
 
 
 async def take_snapshot(context: AppContext) -> Snapshot:
     """Ask all actors at once. Returns within two seconds, whoever is down."""
     embeddings, generates = context.embeddings, context.generates
-    scheduler, cache, lease, responses, embedder = await asyncio.gather(
+    scheduler, cache, lease, responses, embedder, library = await asyncio.gather(
         _ask("generation scheduler", context.generation.statistics() if generates else _absent()),
         _ask("prompt cache", context.cache_statistics() if generates else _absent()),
         _ask("gpu lease", context.lease_statistics()),
         _ask("response store", context.responses.statistics()),
         _ask("embedder", embeddings.client.statistics() if embeddings else _absent()),
+        _ask("library", context.library.statistics()),
     )
     try:
         description = context.generation.description
     except EngineUnavailable:
         description = None
     ingress = IngressStatistics(context.replica, context.gate.statistics(), context.preparation.statistics())
-    return Snapshot(ingress, description, scheduler, cache, lease, responses, embedder)
+    return Snapshot(ingress, description, scheduler, cache, lease, responses, embedder, library, _missing(context))
+
+
+def _missing(context: AppContext) -> frozenset[str]:
+    generation = () if context.generates else ("scheduler", "prompt_cache")
+    return frozenset((*generation, *(() if context.embeddings else ("embedder",))))
 
 
 async def _absent() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from actors.library.messages import FitAnswer
 from routes.context import AppContext, batch_mode
+from routes.library import StandingFit
 from routes.snapshot import Snapshot, take_snapshot
 from routes.wire import json_response
 
@@ -17,17 +20,18 @@ class StatsRoute:
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
+        self._fit = StandingFit(context)
 
     async def show(self, request: Request) -> Response:
         context = self._context
-        snapshot = await take_snapshot(context)
+        snapshot, fit = await asyncio.gather(take_snapshot(context), self._fit.answer())
         return json_response(
             {
                 "server": {"owner": "serve", "model": context.card.model_id, "started_at": context.started_at},
                 "prompt_cache": _prompt_cache(snapshot),
                 "response_store": _response_store(snapshot),
-                "kv_quant": {"mode": "bf16"},
-                "admission": _admission(snapshot, context.settings.gpu_lease.memory_budget),
+                "kv_quant": _kv_quant(fit),
+                "admission": _admission(snapshot, fit, context.settings.gpu_lease.memory_budget),
                 "batch": _batch(snapshot),
                 "troupe": {
                     "scheduler": _plain(snapshot.scheduler),
@@ -35,6 +39,7 @@ class StatsRoute:
                     "lease": _plain(snapshot.lease),
                     "response_store": _plain(snapshot.response_store),
                     "embedder": _plain(snapshot.embedder),
+                    "library": _plain(snapshot.library),
                     "ingress": _ingress(snapshot),
                 },
             }
@@ -66,9 +71,22 @@ def _response_store(snapshot: Snapshot) -> dict[str, object] | None:
     }
 
 
-def _admission(snapshot: Snapshot, budget: int | None) -> dict[str, object]:
+def _kv_quant(fit: FitAnswer | None) -> dict[str, object]:
+    """How caches are kept. The layers are counted from the configuration; null where the library did not answer."""
+    if fit is None:
+        return {"mode": "bf16", "layers": None, "attention": None, "recurrent_layers": None}
+    return {
+        "mode": "bf16",
+        "layers": {"bf16": fit.full_layers + fit.sliding_layers},
+        "attention": {"global": fit.full_layers, "sliding_window": fit.sliding_layers},
+        "recurrent_layers": fit.recurrent_layers,
+    }
+
+
+def _admission(snapshot: Snapshot, fit: FitAnswer | None, budget: int | None) -> dict[str, object]:
     description, lease = snapshot.description, snapshot.lease
     return {
+        "max_safe_context": fit.report.max_context if fit else None,
         "enforced_context_tokens": description.context_limit if description else None,
         "memory_budget_bytes": budget,
         "usable_bytes": lease.budget_bytes if lease else None,

@@ -13,6 +13,7 @@ from actors.ingress.embedding_link import EmbeddingLink
 from actors.ingress.link import SchedulerLink
 from actors.ingress.no_generation import NoGeneration
 from actors.ingress.server import HttpServer, bind
+from actors.library.client import LibraryClient
 from actors.models.lineup import Lineup
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.client import ResponseStoreClient
@@ -39,6 +40,7 @@ class Ingress:
         lease: returns the handle of this machine's GPU lease.
         replica: name of this replica.
         responses: handle of the response store.
+        library: handle of the library.
         embedder: handle of the embedder; None where no embedding model is served.
     """
 
@@ -51,6 +53,7 @@ class Ingress:
         lease: Callable[[], Any],
         replica: str,
         responses: Any,
+        library: Any,
         embedder: Any = None,
     ) -> None:
         self._settings = settings
@@ -64,6 +67,7 @@ class Ingress:
         self._link = SchedulerLink(scheduler, on_draining=self._gate.close) if lineup.generates else None
         self._replica = replica
         self._responses = ResponseStoreClient(responses)
+        self._library = LibraryClient(library)
 
     async def start(self) -> None:
         """Wait for the scheduler, then open the port. Raises `StartError`."""
@@ -80,6 +84,7 @@ class Ingress:
             cache_statistics=self._cache_statistics,
             lease_statistics=self._lease_statistics,
             responses=self._responses,
+            library=self._library,
             output=output_format(tokenizer, settings.generation),
             preparation=Preparation(settings.ingress.preparation_threads, settings.ingress.preparation_queue),
             started_at=int(time.time()),

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import re
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -196,12 +195,11 @@ class Library:
 
     async def statistics(self) -> LibraryStatistics:
         """State now. Does not scan."""
-        states = Counter(download.state for download in self._ledger.listing())
         return LibraryStatistics(
             entries=len(self._scanned[1]) if self._scanned else 0,
             scans=self._scans,
             scan_s=self._scan_s,
-            active_downloads=states["active"],
+            active_downloads=len(self._ledger.active),
             finished_downloads=self._ledger.finished,
             failed_downloads=self._ledger.failed,
         )

@@ -16,7 +16,7 @@ Sizes are in bytes, times on the wire in seconds since the epoch. No message car
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from actors.models.fit import Fit
@@ -227,5 +227,3 @@ class LibraryStatistics:
     """Complete since start."""
     failed_downloads: int = 0
     """Ended by an error since start."""
-    states: dict[str, int] = field(default_factory=dict)
-    """Listed downloads by their state."""

@@ -37,7 +37,10 @@ def _parser() -> argparse.ArgumentParser:
     prepare.add_argument("config", type=Path, help="such as configs/local.yaml")
     prepare.set_defaults(run=_prepare)
     serve = commands.add_parser("serve", help="serve a configuration; SIGTERM and SIGINT drain before they stop")
-    serve.add_argument("config", type=Path, help="such as configs/local.yaml")
+    serve.add_argument(
+        "config", type=Path, nargs="?", default=Path("configs/local.yaml"), help="configs/local.yaml unless given"
+    )
+    serve.add_argument("--model", help="serve this model instead of the one that the configuration names")
     serve.set_defaults(run=_serve)
     environment = commands.add_parser("environment", help="print the environment Ray should start in, for `env`")
     environment.set_defaults(run=_environment)
@@ -60,7 +63,7 @@ def _prepare(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace) -> int:
     from routes.cli.serve import serve
 
-    return serve(options.config)
+    return serve(options.config, options.model)
 
 
 def _environment(options: argparse.Namespace) -> int:

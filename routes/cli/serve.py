@@ -1,4 +1,4 @@
-"""`troupe serve CONFIG`: the application of a config file, with a stop that loses nobody's answer.
+"""`troupe serve [CONFIG] [--model MODEL]`: the application of a config file, with a stop that loses nobody's answer.
 
 `serve run` ends everything within a second of a SIGTERM. This launcher starts the same application, and on SIGTERM or
 SIGINT refuses new requests, lets running ones finish, and only then stops Serve and Ray. A second signal ends it
@@ -39,18 +39,21 @@ LEAST_CPUS = 4
 """Declared to Ray, whatever the machine has: the actors ask for hundredths, Serve's own for whole ones."""
 
 
-def serve(config: Path) -> int:
-    """Serve until a signal says stop. Returns the process's exit status.
+def serve(config: Path, model: str | None = None) -> int:
+    """Serve until a signal says stop; `model` goes over the configuration's. Returns the process's exit status.
 
     Raises:
         StartError: the configuration or the model does not allow a start.
     """
     settings = configuration.read(config)
+    document = yaml.safe_load(config.read_text(encoding="utf-8"))
+    application = document["applications"][0]
+    if model is not None:
+        application["args"] = {**(application.get("args") or {}), "model": model}
+        settings = configuration.parse(application["args"])
     line_up(settings, progress=True)
     for name, value in RAY_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    document = yaml.safe_load(config.read_text(encoding="utf-8"))
-    application = document["applications"][0]
     name = application.get("name", "default")
     try:
         with _stage(document) as stop:

@@ -21,11 +21,13 @@ from actors.generation.grammar.constraint import Constraint
 from actors.generation.messages import Delta, Description, SchedulerStatistics, Score, Submit, choice_id
 from actors.gpu_lease.messages import ClassStatistics, LeaseStatistics
 from actors.ids import Incarnation, IngressId, RequestId
+from actors.library.actor import Library
+from actors.library.client import LibraryClient
 from actors.models.card import ModelCard
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.actor import ResponseStore
 from actors.responses.client import ResponseStoreClient
-from actors.settings import Settings
+from actors.settings import LibrarySettings, Settings
 from routes.app import create_app
 from routes.context import AppContext
 from routes.output import grammar_switch, output_format
@@ -43,6 +45,8 @@ TEMPLATE = (
 )
 SPECIAL = ("<|end|>", "<|start|>")
 END = 256
+_NOWHERE = LibrarySettings(state_dir="/dev/null/nowhere")
+"""A folder that cannot be made: what a library keeps is for its own tests."""
 
 
 def byte_tokenizer(template: str | None = TEMPLATE, special: Sequence[str] = ()) -> ChatTokenizer:
@@ -253,6 +257,7 @@ def build(
         cache_statistics=cache_statistics,
         lease_statistics=lease_statistics,
         responses=ResponseStoreClient(Handle(ResponseStore(parsed.responses, clock))),
+        library=LibraryClient(Handle(Library(_NOWHERE, hub_cache=Path("/nowhere"), clock=clock))),
         preparation=preparation or Preparation(ingress.preparation_threads, ingress.preparation_queue, clock),
         started_at=1_700_000_000,
         replica="ingress-test",

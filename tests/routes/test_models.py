@@ -24,7 +24,15 @@ async def test_the_served_model_is_listed_with_its_capabilities() -> None:
     assert (model["context_window"], model["batch_mode"], model["reasoning"]) == (2048, "batch", True)
     assert model["gen_defaults"] == {"temperature": 0.3, "top_p": 0.9, "top_k": None}
     assert model["capabilities"]["chat_completions"] is True
-    assert model["capabilities"]["tools"] is model["tools"] is False
+    assert model["capabilities"]["tools"] is model["tools"] is True
+    assert model["capabilities"]["structured_output"] is model["structured_output"] is True
+    assert model["capabilities"]["vision"] is model["vision"] is False
+
+
+async def test_grammars_that_are_switched_off_are_no_capability() -> None:
+    async with connect(build({"generation": {"grammar": {"enabled": False}}})) as client:
+        (model,) = (await client.get("/v1/models")).json()["data"]
+    assert model["capabilities"]["structured_output"] is model["structured_output"] is False
 
 
 @pytest.mark.parametrize(

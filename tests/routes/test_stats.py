@@ -12,8 +12,9 @@ async def test_the_blocks_of_the_protocol_carry_the_actors_figures() -> None:
         stats = (await client.get("/stats")).json()
     assert stats["server"] == {"owner": "serve", "model": "org/tiny", "started_at": 1_700_000_000}
     assert stats["prompt_cache"] == {"entries": 4, "bytes": 500, "max_bytes": 9000, "hits": 6, "misses": 7}
-    assert stats["kv_quant"] == {"mode": "bf16"}
+    assert stats["kv_quant"] == {"mode": "bf16", "layers": None, "attention": None, "recurrent_layers": None}
     assert stats["admission"] == {
+        "max_safe_context": None,
         "enforced_context_tokens": 4096,
         "memory_budget_bytes": 2**30,
         "usable_bytes": 8000,

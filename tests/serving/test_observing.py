@@ -16,6 +16,7 @@ ACTORS = (
     "ray::ServeReplica:troupe:Ingress",
     "ray::ServeReplica:troupe:GenerationScheduler",
     "ray::ServeReplica:troupe:PromptCacheManager",
+    "ray::ServeReplica:troupe:Library",
     "ray::GpuLease",
 )
 

@@ -20,10 +20,11 @@ from actors.embedding.actor import Embedder
 from actors.generation.actor import GenerationScheduler
 from actors.gpu_lease.actor import GpuLease
 from actors.ingress.actor import Ingress
+from actors.library.actor import Library
 from actors.models.lineup import line_up
 from actors.prompt_cache.actor import PromptCacheManager
 from actors.responses.actor import ResponseStore
-from actors.settings import Settings, parse
+from actors.settings import LibrarySettings, Settings, parse
 from tests.support.handle import Handle
 from tests.support.server import free_port
 
@@ -87,6 +88,8 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
                 embedder = Embedder(settings, lineup.embedding, lambda: lease, eager=not lineup.generates)
                 await embedder.start()
             responses = Handle(ResponseStore(settings.responses))
+            library = Library(LibrarySettings(state_dir=folder), settings.gpu_lease.memory_budget, Path(folder) / "hub")
+            await library.start()
             ingress = Ingress(
                 settings,
                 lineup,
@@ -95,13 +98,14 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
                 lambda: lease,
                 "company",
                 responses,
+                Handle(library),
                 Handle(embedder),
             )
             await ingress.start()
             up.set_result(bell)
             await bell.wait()
             await ingress.stop()
-            for actor in filter(None, (embedder, scheduler)):
+            for actor in filter(None, (embedder, scheduler, library)):
                 await actor.close()
             manager.close()
     except BaseException as error:

@@ -80,6 +80,14 @@ def test_a_missing_file_is_one_line_and_status_1(troupe: Troupe, command: str, t
     assert done.stderr == f"troupe: cannot read {tmp_path / 'none.yaml'}: No such file or directory\n"
 
 
+def test_the_model_of_the_command_line_goes_over_the_configurations(
+    troupe: Troupe, config: Callable[[object], str]
+) -> None:
+    done = troupe("serve", config({"model": "starter"}), "--model", "/no/such/folder")
+    assert (done.returncode, done.stderr) == (1, "troupe: there is no folder /no/such/folder\n")
+    assert troupe("serve", config({"model": "starter"}), "--model", "").stderr.startswith("troupe: model: ")
+
+
 def test_an_unknown_command_shows_the_usage(troupe: Troupe) -> None:
     done = troupe("perform")
     assert done.returncode == 2
