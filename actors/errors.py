@@ -20,6 +20,7 @@
     └── ServiceError          the server is at fault (5xx)
         ├── GenerationFailed      500
         ├── EngineUnavailable     502, engine_unavailable
+        ├── CacheUnavailable      503, cache_unavailable
         ├── StoreUnavailable      503, store_unavailable
         ├── LibraryUnavailable    503, library_unavailable
         ├── ModelUnavailable      503, model_unavailable
@@ -172,6 +173,13 @@ class StoreUnavailable(ServiceError):
 
     status = 503
     type = "store_unavailable"
+
+
+class CacheUnavailable(ServiceError):
+    """The prompt-cache manager died or cannot be reached; it restarts by itself. Requests only start colder."""
+
+    status = 503
+    type = "cache_unavailable"
 
 
 class ShuttingDown(ServiceError):

@@ -1,10 +1,11 @@
-"""Session affinity of a request: which conversation its prompt prefix belongs to. Pure."""
+"""What a request says to the prompt cache: the conversation it belongs to, and whom it may share with. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from actors.errors import InvalidRequest
+from actors.prompt_cache.partition import partition_of
 from routes.schema.fields import Body, string
 
 LONGEST = 512
@@ -29,3 +30,15 @@ def session_of(body: Body, headers: Mapping[str, str]) -> str | None:
         if label and len(label) > LONGEST:
             raise InvalidRequest(f"{name} must be at most {LONGEST} characters")
     return next((label for _, label in given if label), None)
+
+
+def partition_from(body: Body) -> str:
+    """The partition of the prompt cache that the body's `cache_salt` stands for.
+
+    Raises:
+        InvalidRequest: the salt is no string, is empty, or is longer than 512 characters.
+    """
+    salt = string(body, "cache_salt")
+    if salt is not None and not 0 < len(salt) <= LONGEST:
+        raise InvalidRequest(f"cache_salt must have 1 to {LONGEST} characters")
+    return partition_of(salt)

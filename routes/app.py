@@ -9,7 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
+from actors.errors import CacheUnavailable
 from routes.auth import KeyMiddleware
+from routes.cache_sessions import CacheSessionRoutes
 from routes.chat import CHAT
 from routes.clearing import ClearingRoutes
 from routes.completions import TEXT
@@ -71,6 +73,11 @@ def create_app(context: AppContext) -> Starlette:
             GET=Operation("Whether there is a hub token", "admin"),
             POST=Operation("Save a hub token", "admin"),
             DELETE=Operation("Forget the hub token", "admin"),
+        ),
+        Door(
+            "/admin/cache/session/close",
+            CacheSessionRoutes(context).close,
+            POST=Operation("End a session's claim on stored prefixes", "admin", refuses=(CacheUnavailable,)),
         ),
         Door("/health", HealthRoute(context).show, GET=Operation("Whether requests are served", "open")),
         Door("/stats", StatsRoute(context).show, GET=Operation("Figures of every actor")),

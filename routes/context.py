@@ -52,6 +52,8 @@ class AppContext:
     """Asks the GPU lease."""
     responses: ResponseStoreClient
     """The way to the response store."""
+    close_session: Callable[[str], Awaitable[None]]
+    """Tells the prompt-cache manager that a session is over."""
     library: LibraryClient
     """The way to the library."""
     output: OutputFormat
@@ -74,6 +76,11 @@ class AppContext:
     """Whether completion requests write a trace."""
     clock: Clock = field(default_factory=MonotonicClock)
     """Measures durations."""
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether the scheduler keeps states at boundaries of prompts. Raises EngineUnavailable before its start."""
+        return self.settings.prompt_cache.max_bytes > 0 and not self.generation.description.trimmable
 
     @cached_property
     def calls_frame(self) -> Frame:

@@ -22,7 +22,9 @@ def chat_prompt(context: AppContext, chat: ChatCompletion, words: str | None) ->
     """
     messages = chat.messages if words is None else instructed(chat.messages, words)
     toolbox, output = chat.toolbox, context.output
-    rendered = context.tokenizer.prepare(messages, chat.template_variables, chat.reasoning_effort, toolbox.tools)
+    rendered = context.tokenizer.prepare(
+        messages, chat.template_variables, chat.reasoning_effort, toolbox.tools, context.keeps_states
+    )
     opened = output.reasoning.opened_by(rendered.tail)
     constraint = _constraint(context, chat, opened, rendered.thinks)
     return Prompt(
@@ -32,6 +34,7 @@ def chat_prompt(context: AppContext, chat: ChatCompletion, words: str | None) ->
         thinks=rendered.thinks,
         constraint=_bounded(context, chat, constraint, opened, rendered.thinks),
         instruction=_instruction(chat),
+        boundaries=rendered.boundaries,
     )
 
 

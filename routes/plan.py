@@ -43,6 +43,8 @@ def plan_row(
         max_tokens=_room(len(tokens), wanted.max_tokens or settings.max_tokens, description.context_limit),
         sampling=resolve_sampling(wanted.sampling, defaults, description.vocabulary, exempt, prompt.thinks),
         session=wanted.session,
+        partition=wanted.partition,
+        boundaries=prompt.boundaries,
         top_logprobs=wanted.top_logprobs,
         constraint=prompt.constraint,
         choices=wanted.choices,

@@ -25,6 +25,8 @@ class Prompt:
     """What the answer must look like."""
     instruction: str | None = None
     """The constraint in words, for a conversation in which it cannot be enforced."""
+    boundaries: tuple[int, ...] = ()
+    """Numbers of its first tokens, ascending, that later prompts will have too."""
 
 
 MakePrompt = Callable[[str | None], Prompt]

@@ -56,6 +56,13 @@ def _prompt_cache(snapshot: Snapshot) -> dict[str, object] | None:
         "max_bytes": cache.max_size,
         "hits": cache.hits,
         "misses": cache.misses,
+        # No model that sees or hears is served, so there are no objects beside prefixes.
+        "object_hits": 0,
+        "object_misses": 0,
+        "object_restores": 0,
+        "session_hits": cache.session_hits,
+        "session_misses": cache.session_misses,
+        "prefix_scans": cache.prefix_scans,
     }
 
 

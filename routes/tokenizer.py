@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from actors.errors import InvalidRequest, StartError
 from actors.prompt_cache.messages import TokenBytes
+from routes.agreement import agreeing, continuations, whole_tokens
 from routes.detokenize import Detokenizer
 from routes.roles import attempts
 from routes.schema.messages import Message
@@ -38,6 +39,8 @@ class Rendered:
     """The last characters of its text, enough to see what the assistant's turn begins with."""
     thinks: bool
     """False when the model can think and its template was told not to."""
+    boundaries: tuple[int, ...] = ()
+    """Numbers of its first tokens, ascending, that later prompts will have too (`routes/agreement.py`)."""
 
 
 class ChatTokenizer:
@@ -83,15 +86,26 @@ class ChatTokenizer:
         variables: Mapping[str, object],
         effort: str | None = None,
         tools: Sequence[Mapping[str, object]] | None = None,
+        boundaries: bool = False,
     ) -> Rendered:
         """A conversation, ready for the assistant's turn. Blocks for milliseconds.
+
+        Args:
+            boundaries: whether to find them, which renders the conversation some more times.
 
         Raises:
             InvalidRequest: the template is missing, refuses the messages in any order of roles, or fails on them.
         """
-        text = self.render_text(messages, variables, effort, tools)
+        text, reading, given = self._render(messages, variables, effort, tools)
         thinks = not self.thinking or self._thinking_variables(variables).get("enable_thinking") is not False
-        return Rendered(self._encode(text, False), text[-_TAIL:], thinks)
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        if not boundaries or backend is None:
+            return Rendered(self._encode(text, False), text[-_TAIL:], thinks)
+        encoding = backend.encode(text, add_special_tokens=False)
+        tokens, spans = encoding.ids, encoding.offsets
+        cuts = self._cuts(text, reading, given)
+        lengths = {whole_tokens(tokens, spans, cut, self._special.__contains__) for cut in cuts}
+        return Rendered(tokens, text[-_TAIL:], thinks, tuple(sorted(lengths - {0})))
 
     def render_text(
         self,
@@ -101,15 +115,25 @@ class ChatTokenizer:
         tools: Sequence[Mapping[str, object]] | None = None,
     ) -> str:
         """The text that `prepare` encodes. Raises the same."""
+        return self._render(messages, variables, effort, tools)[0]
+
+    def _render(
+        self,
+        messages: Sequence[Message],
+        variables: Mapping[str, object],
+        effort: str | None,
+        tools: Sequence[Mapping[str, object]] | None,
+    ) -> tuple[str, Sequence[Message], dict[str, object]]:
+        """The text, the reading of the messages that the template took, and what it got beside them."""
         if not self._template_text:
             raise InvalidRequest("prompt build failed: the model has no chat template")
-        given = {**self._depth(effort), **self._thinking_variables(variables)}
+        given: dict[str, object] = {**self._depth(effort), **self._thinking_variables(variables)}
         if tools:
             given["tools"] = [dict(tool) for tool in tools]
         first: Exception | None = None
         for attempt in attempts(messages):
             try:
-                return self._apply(attempt, given)
+                return self._apply(attempt, given), attempt, given
             except Exception as error:  # whatever a template raises on somebody's messages is the request's fault
                 first = first or error
         raise InvalidRequest(f"prompt build failed: {_one_line(first)}") from first
@@ -140,11 +164,20 @@ class ChatTokenizer:
             self._decode, frozenset(token for token, text in self._special.items() if text not in markers)
         )
 
-    def _apply(self, messages: Sequence[Message], given: Mapping[str, object]) -> str:
+    def _apply(self, messages: Sequence[Message], given: Mapping[str, object], *, prompting: bool = True) -> str:
         text = self._tokenizer.apply_chat_template(
-            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True, **given
+            [dict(message) for message in messages], tokenize=False, add_generation_prompt=prompting, **given
         )
         return str(text)
+
+    def _cuts(self, text: str, messages: Sequence[Message], given: Mapping[str, object]) -> Iterator[int]:
+        """Characters of a rendered conversation that it has in common with others it may be compared with."""
+        for other in continuations(messages, "tools" in given):
+            try:
+                rendered = self._apply(other, given, prompting=False)
+            except Exception:  # templates refuse what they like, and this was nobody's wish
+                continue
+            yield agreeing(text, rendered)
 
     def _thinking_variables(self, variables: Mapping[str, object]) -> dict[str, object]:
         """The variables of a request, with the family's own default for thinking where the request says nothing."""

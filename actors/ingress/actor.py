@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
 from collections.abc import Callable
 from typing import Any
 
+from actors.errors import CacheUnavailable
 from actors.gpu_lease.messages import LeaseStatistics
 from actors.ingress.embedding_link import EmbeddingLink
 from actors.ingress.link import SchedulerLink
@@ -27,6 +29,9 @@ from routes.preparation import Preparation
 from routes.tokenizer import ChatTokenizer
 
 log = logging.getLogger("troupe.ingress")
+
+PATIENCE_S = 5.0
+"""How long the prompt-cache manager may take to answer."""
 
 
 class Ingress:
@@ -82,6 +87,7 @@ class Ingress:
             tokenizer=tokenizer,
             generation=self._link or NoGeneration(self._card.model_id),
             cache_statistics=self._cache_statistics,
+            close_session=self._close_session,
             lease_statistics=self._lease_statistics,
             responses=self._responses,
             library=self._library,
@@ -124,6 +130,13 @@ class Ingress:
         if self._link is not None:
             self._link.close()
         self._context.preparation.close()
+
+    async def _close_session(self, session: str) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._manager.close_session.remote(session)
+        except Exception as error:
+            raise CacheUnavailable("the prompt-cache manager does not answer; try again") from error
 
     async def _cache_statistics(self) -> CacheStatistics:
         return await self._manager.statistics.remote()

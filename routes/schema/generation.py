@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from actors.errors import InvalidRequest
 from actors.generation.grammar.constraint import Constraint
-from routes.affinity import session_of
+from routes.affinity import partition_from, session_of
 from routes.schema import fields
 from routes.schema.constraint import read_constraint
 from routes.schema.fields import Body
@@ -40,6 +40,8 @@ class GenerationFields:
     """Text that ends the answer."""
     session: str | None
     """Session affinity."""
+    partition: str = ""
+    """Whom its prefixes are shared with: requests of the same `cache_salt`."""
 
 
 def read_generation(body: Body, headers: Mapping[str, str]) -> GenerationFields:
@@ -60,6 +62,7 @@ def read_generation(body: Body, headers: Mapping[str, str]) -> GenerationFields:
         constraint=read_constraint(body),
         stops=read_stops("stop", body.get("stop"), _MOST_STOPS),
         session=session_of(body, headers),
+        partition=partition_from(body),
     )
 
 

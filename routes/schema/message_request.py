@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from actors.errors import InvalidRequest
 from actors.generation.grammar.constraint import Constraint
-from routes.affinity import LONGEST, session_of
+from routes.affinity import LONGEST, partition_from, session_of
 from routes.schema import fields
 from routes.schema.chat import ChatCompletion, template_variables
 from routes.schema.constraint import read_format
@@ -110,6 +110,7 @@ def _generation(body: Body, headers: Mapping[str, str]) -> GenerationFields:
         constraint=_format(body),
         stops=read_stops("stop_sequences", fields.array(body, "stop_sequences"), _MOST_STOPS),
         session=_session(body, headers),
+        partition=partition_from(body),
     )
 
 

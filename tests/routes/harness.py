@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from actors.clock import FakeClock
-from actors.errors import EngineUnavailable
+from actors.errors import CacheUnavailable, EngineUnavailable
 from actors.generation.grammar.constraint import Constraint
 from actors.generation.messages import Delta, Description, SchedulerStatistics, Score, Submit, choice_id
 from actors.gpu_lease.messages import ClassStatistics, LeaseStatistics
@@ -129,6 +129,13 @@ class ScriptedGeneration:
         """Why no constraint can be enforced, if none can."""
         self.entered = asyncio.Event()
         self.down = False
+        self.closed_sessions: list[str] = []
+        """What the prompt-cache manager was told."""
+
+    async def close_session(self, session: str) -> None:
+        if self.down:
+            raise CacheUnavailable("the prompt-cache manager does not answer; try again")
+        self.closed_sessions.append(session)
 
     @property
     def description(self) -> Description:
@@ -255,6 +262,7 @@ def build(
         output=output_format(known, parsed.generation),
         generation=generation,
         cache_statistics=cache_statistics,
+        close_session=generation.close_session,
         lease_statistics=lease_statistics,
         responses=ResponseStoreClient(Handle(ResponseStore(parsed.responses, clock))),
         library=LibraryClient(Handle(Library(_NOWHERE, hub_cache=Path("/nowhere"), clock=clock))),

@@ -27,6 +27,19 @@ OPENED = (
 )
 """As `THINK`, but the prompt opens the block."""
 
+STRIPPING = (
+    "{% set turn = namespace(began=0) %}"
+    "{% for message in messages %}{% if message.role == 'user' %}{% set turn.began = loop.index0 %}{% endif %}"
+    "{% endfor %}"
+    "{% for message in messages %}<|start|>{{ message.role }}:"
+    "{% if message.role == 'assistant' %}"
+    "{% if loop.index0 > turn.began %}<think>\n\n</think>\n\n{% endif %}"
+    "{{ message.content.split('</think>')[-1].lstrip() }}"
+    "{% else %}{{ message.content }}{% endif %}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant:<think>\n{% endif %}"
+)
+"""As `OPENED`, but thinking goes from turns that are over, and its block too (Qwen3.5)."""
+
 EFFORT = (
     "{% for message in messages %}<|start|>{{ message.content }}{% endfor %}"
     "[effort={{ reasoning_effort | default('unset') }} thinking={{ enable_thinking | default('unset') }}]</think>"

@@ -11,7 +11,19 @@ async def test_the_blocks_of_the_protocol_carry_the_actors_figures() -> None:
     async with connect(house) as client:
         stats = (await client.get("/stats")).json()
     assert stats["server"] == {"owner": "serve", "model": "org/tiny", "started_at": 1_700_000_000}
-    assert stats["prompt_cache"] == {"entries": 4, "bytes": 500, "max_bytes": 9000, "hits": 6, "misses": 7}
+    assert stats["prompt_cache"] == {
+        "entries": 4,
+        "bytes": 500,
+        "max_bytes": 9000,
+        "hits": 6,
+        "misses": 7,
+        "object_hits": 0,
+        "object_misses": 0,
+        "object_restores": 0,
+        "session_hits": 2,
+        "session_misses": 4,
+        "prefix_scans": 11,
+    }
     assert stats["kv_quant"] == {"mode": "bf16", "layers": None, "attention": None, "recurrent_layers": None}
     assert stats["admission"] == {
         "max_safe_context": None,
