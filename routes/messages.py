@@ -17,6 +17,7 @@ from routes.body import read_json
 from routes.context import AppContext
 from routes.conversation import chat_prompt
 from routes.disconnect import while_connected
+from routes.embedding_only import refusal
 from routes.errors import messages_error
 from routes.generation import Protocol
 from routes.order import Order
@@ -206,6 +207,8 @@ class TokenCountRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, context = Request(scope, receive), self._context
         with context.gate.pass_through():
+            if not context.generates:
+                raise refusal(context.card.model_id)
             body = await read_json(request, context.settings.server.max_body_bytes)
             asked = _checked(context, body, request.headers)
             async with while_connected(receive):

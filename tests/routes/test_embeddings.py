@@ -214,11 +214,21 @@ async def test_a_draining_server_takes_no_texts() -> None:
     assert (await one.post(input="ab")).status_code == 503
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+GENERATING = [
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/responses",
+]
+
+
+@pytest.mark.parametrize("path", GENERATING)
 async def test_a_model_that_only_embeds_generates_nothing(path: str) -> None:
     one = desk(generates=False)
+    body = {"messages": [{"role": "user", "content": "hi"}], "prompt": "hi", "input": "hi", "max_tokens": 5}
     async with one.client() as client:
-        answer = await client.post(path, json={"messages": [{"role": "user", "content": "hi"}], "prompt": "hi"})
+        answer = await client.post(path, json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith("org/vectors is an embedding model and does not generate text")
 
@@ -246,13 +256,27 @@ async def test_the_health_of_a_server_that_only_embeds_is_its_embedders() -> Non
         assert (await client.get("/health")).status_code == 503
 
 
-async def test_figures_of_the_embedder_are_shown_where_there_is_one() -> None:
+async def test_figures_are_shown_of_the_actors_there_are() -> None:
     async with desk().client() as client:
         assert (await client.get("/stats")).json()["troupe"]["embedder"]["open_requests"] == 0
-        assert "troupe_embedder_finished_requests_total 0.0" in (await client.get("/metrics")).text
+        both = (await client.get("/metrics")).text
+    assert "troupe_embedder_finished_requests_total 0.0" in both
+    assert "troupe_scheduler_up 1.0" in both
+    async with desk(generates=False).client() as client:
+        alone = (await client.get("/metrics")).text
+    assert "troupe_embedder_up 1.0" in alone
+    assert "troupe_scheduler" not in alone
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=build().app), base_url="http://localhost") as client:
         assert (await client.get("/stats")).json()["troupe"]["embedder"] is None
         assert "troupe_embedder" not in (await client.get("/metrics")).text
+
+
+async def test_an_embedder_that_is_silent_is_shown_as_down() -> None:
+    one = desk()
+    one.embedder.error = EngineUnavailable("gone")
+    async with one.client() as client:
+        assert (await client.get("/stats")).json()["troupe"]["embedder"] is None
+        assert "troupe_embedder_up 0.0" in (await client.get("/metrics")).text
 
 
 async def test_nobody_waits_for_a_large_answer_to_be_written() -> None:
