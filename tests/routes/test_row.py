@@ -5,6 +5,7 @@ from actors.generation.messages import Delta
 from actors.ids import RequestId
 from routes.parts import Content
 from routes.reasoning.plain import PlainSplitter
+from routes.reasoning.tags import TagSplitter
 from routes.row import RowAnswer
 from tests.routes.harness import END, byte_tokenizer
 
@@ -88,3 +89,11 @@ def test_the_answer_does_not_depend_on_how_tokens_are_dealt_out(
     pieces.append(dealt.text(Delta(NAME, tokens[cuts[-1] if cuts else 0 :], finish=finish)))
     assert "".join(pieces) == expected
     assert (dealt.finish, dealt.completion_tokens) == (whole.finish, whole.completion_tokens)
+
+
+def test_tokens_of_thinking_are_counted_apart() -> None:
+    answer = RowAnswer(tokenizer.detokenizer(), (), TagSplitter("<think>", "</think>", opened=True))
+    for piece in ("Hm", ".", "</think>", "So", ".", "<thi"):
+        answer.feed(delta(piece))
+    answer.feed(delta("", "stop"))
+    assert (answer.reasoning_tokens, answer.completion_tokens) == (3, 19)
