@@ -75,9 +75,6 @@ class ServerSettings(Section):
         default=64 * 2**10, description="Largest request line and headers together; larger ones answer 431."
     )
     max_headers: int = Field(default=100, ge=1, description="Headers of a request at most; more answer 431.")
-    max_json_depth: int = Field(
-        default=512, ge=8, le=900, description="Levels of nesting in a JSON body; a deeper one answers 400."
-    )
     drain_timeout_s: float = Field(
         default=30.0, ge=0, description="How long a stopping server lets running requests finish before it ends them."
     )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from actors.errors import BodyTooLarge, ClientGone, InvalidRequest
 from routes.schema.fields import Body
+
+DEEPEST = 512
+"""Levels of nesting that a body may have; readers and templates follow it by recursion."""
 
 _decoder = msgspec.json.Decoder()
 
@@ -32,7 +37,25 @@ def parse_json(raw: bytes | bytearray) -> Body:
         raise InvalidRequest("invalid JSON body") from None
     if not isinstance(document, dict):
         raise InvalidRequest("the body must be a JSON object")
+    # Hardly any body has that many brackets at all, and counting them costs nothing beside parsing.
+    if raw.count(b"{") + raw.count(b"[") > DEEPEST and _deeper(document, DEEPEST):
+        raise InvalidRequest(f"the body must not be nested deeper than {DEEPEST} levels")
     return document
+
+
+def _deeper(document: object, limit: int) -> bool:
+    """Whether something lies deeper than `limit` levels. Level by level, since how deep it goes is the question."""
+    level: list[object] = [document]
+    for _ in range(limit):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else cast("list[object]", item))
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 async def _read(request: Request, limit: int) -> bytearray:

@@ -14,6 +14,7 @@ from actors.gpu_lease.messages import LeaseStatistics
 from actors.ingress.embedding_link import EmbeddingLink
 from actors.ingress.link import SchedulerLink
 from actors.ingress.no_generation import NoGeneration
+from actors.ingress.protocol import HeadLimits
 from actors.ingress.server import HttpServer, bind
 from actors.library.client import LibraryClient
 from actors.models.lineup import Lineup
@@ -101,7 +102,8 @@ class Ingress:
             embeddings=self._embeddings(),
             no_grammar=grammar_switch(settings.generation, os.environ),
         )
-        self._server = HttpServer(create_app(self._context), sock, settings.server.drain_timeout_s)
+        limits = HeadLimits(settings.server.max_header_bytes, settings.server.max_headers)
+        self._server = HttpServer(create_app(self._context), sock, settings.server.drain_timeout_s, limits)
         self._server.start()
 
     def _embeddings(self) -> Embeddings | None:

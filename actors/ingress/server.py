@@ -13,27 +13,12 @@ from collections.abc import Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from actors.errors import InvalidRequest, StartError
-from routes.errors import error_body
-from routes.wire import json_bytes
+from actors.errors import StartError
+from actors.ingress.protocol import BoundedConfig, HeadLimits, Protocol
 
 BACKLOG = 2048
 """Connections the kernel keeps for us while we are busy; a burst must not be refused."""
-
-
-class _Protocol(HttpToolsProtocol):
-    """Speaks of broken HTTP in the shape of every other error."""
-
-    def send_400_response(self, msg: str) -> None:
-        body = json_bytes(error_body(InvalidRequest(msg)))
-        head = (
-            f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
-            "connection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -76,12 +61,14 @@ class HttpServer:
         app: the application.
         sock: a bound socket; closed at the end.
         grace_s: how long open requests may go on when the server stops.
+        limits: bounds on what comes before a body.
     """
 
-    def __init__(self, app: ASGIApp, sock: socket.socket, grace_s: float) -> None:
-        config = uvicorn.Config(
+    def __init__(self, app: ASGIApp, sock: socket.socket, grace_s: float, limits: HeadLimits | None = None) -> None:
+        config = BoundedConfig(
             app,
-            http=_Protocol,
+            http=Protocol,
+            proxy_headers=False,
             lifespan="off",
             backlog=BACKLOG,
             log_config=None,
@@ -92,6 +79,7 @@ class HttpServer:
             timeout_graceful_shutdown=max(1, round(grace_s)),
             ws="none",
         )
+        config.limits = limits or config.limits
         self._server = _Server(config)
         self._sock = sock
         self._task: asyncio.Task[None] | None = None

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from actors.errors import BodyTooLarge, ClientGone, InvalidRequest
-from routes.body import parse_json, read_json
+from routes.body import DEEPEST, parse_json, read_json
 
 
 def request(*messages: Message, length: str | None = None, **more: str) -> Request:
@@ -104,3 +104,18 @@ def test_json_that_is_no_object_is_refused(raw: bytes) -> None:
 
 def test_a_surrogate_pair_is_one_character() -> None:
     assert parse_json(b'{"a": "\\ud83d\\ude00"}') == {"a": "😀"}
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_a_body_may_be_nested_only_so_deep(opening: bytes, closing: bytes) -> None:
+    def nested(levels: int) -> bytes:
+        return b'{"a": ' + opening * (levels - 1) + b"1" + closing * (levels - 1) + b"}"
+
+    assert parse_json(nested(DEEPEST))["a"]
+    for levels in (DEEPEST + 1, DEEPEST + 100):
+        with pytest.raises(InvalidRequest, match=rf"^the body must not be nested deeper than {DEEPEST} levels$"):
+            parse_json(nested(levels))
+
+
+def test_many_brackets_are_not_deep() -> None:
+    assert len(str(parse_json(b'{"a": [' + b"[],{}," * 5000 + b'"[[["]}'))) > 20_000
