@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from actors.clock import Clock
 from actors.errors import Conflict, QueueFull
 from actors.library.messages import Download, Progress
@@ -97,8 +99,8 @@ class DownloadLedger:
         """Take in what `to_plain` of an earlier ledger gave; rows that are none are left out."""
         for row in rows:
             try:
-                download = Download(**row)
-            except TypeError:
+                download = msgspec.convert(row, Download)
+            except msgspec.ValidationError:
                 continue
             self._runs.setdefault(download.repo_id, _Run(download))
 

@@ -100,5 +100,8 @@ def test_a_later_life_knows_what_ran(ledger: DownloadLedger, clock: FakeClock) -
 
 
 def test_rows_that_are_none_are_left_out(ledger: DownloadLedger) -> None:
-    ledger.restore([{"repo_id": "a/b"}, {"nonsense": 1}, {"repo_id": "a/b", "state": "done", "started_at": 1.0}])
+    unhashable = {"repo_id": [], "state": "active", "started_at": 1.0}
+    ledger.restore(
+        [unhashable, {"repo_id": "a/b"}, {"nonsense": 1}, {"repo_id": "a/b", "state": "done", "started_at": 1.0}]
+    )
     assert ledger.listing() == (Download("a/b", "done", 1.0),)
