@@ -7,7 +7,7 @@ import numpy as np
 from actors.generation.grammar.compiler import Compiled
 from actors.generation.grammar.constraint import Budget
 from actors.generation.grammar.matcher import RowMatcher
-from actors.generation.grammar.tokens import WHITESPACE, Tokens
+from actors.generation.grammar.tokens import WHITESPACE, WORD_BITS, Tokens
 from actors.generation.row import Matcher
 
 
@@ -74,10 +74,11 @@ class BoundedThinking:
         Args:
             row: [words], int32; all bits are set.
         """
-        if self._due:
-            row[:] = self._tokens.mask(self._due[:1])
-        elif self._grammar is not None:
+        if self._grammar is not None:
             self._grammar.fill(row)
+        # Where the grammar has no room for the closing text there is no thinking either, whatever it looks like.
+        if self._due and _allows(row, self._due[0]):
+            row[:] = self._tokens.mask(self._due[:1])
 
     def _think(self, token: int) -> None:
         self._read += self._tokens.spellings[token]
@@ -112,3 +113,7 @@ class BoundedThinking:
         self._inside = True
         if self._spent >= self._budget.tokens:
             self._due = list(self._budget.closing)
+
+
+def _allows(row: np.ndarray, token: int) -> bool:
+    return bool(row[token // WORD_BITS] >> (token % WORD_BITS) & 1)

@@ -120,5 +120,15 @@ def test_the_grammar_goes_on_behind_the_closed_block(vocabulary: Tokens) -> None
     assert row.binding
 
 
+def test_a_grammar_without_room_for_thinking_wins(vocabulary: Tokens) -> None:
+    from xgrammar import GrammarCompiler
+
+    grammar = build(GrammarCompiler(vocabulary.info, max_threads=1), Constraint("choice", '["yes please"]'))
+    row = following(Compiled(grammar, vocabulary, None, None, 0, SPELLED))
+    assert isinstance(row, BoundedThinking)
+    assert drive(row, vocabulary, list(b"yes please")) == list(b"yes please")
+    assert row.finished
+
+
 def test_without_a_budget_and_a_grammar_there_is_nothing_to_follow(vocabulary: Tokens) -> None:
     assert following(Compiled(None, vocabulary, None, None, 0)) is None
