@@ -15,7 +15,7 @@ MODEL = "SmolLM2-135M-Instruct"
 
 
 def test_the_sdk_lists_the_model(client: openai.OpenAI) -> None:
-    (model,) = client.models.list().data
+    model = client.models.list().data[0]  # others may lie in the hub's cache of whoever runs this
     assert model.id == MODEL
     described = model.model_dump()
     assert described["context_window"] == 8192
