@@ -9,8 +9,8 @@ import pytest
 
 from tests.routes.harness import House, build, byte_tokenizer, connect, unpack
 from tests.routes.reading import hermes
+from tests.routes.responding import events
 from tests.routes.templates import OPENED
-from tests.routes.test_responses import events
 from tests.support import codex
 
 

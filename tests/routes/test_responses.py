@@ -6,17 +6,16 @@ import asyncio
 import json
 from typing import Any
 
-import httpx
 import pytest
 
-from actors.errors import EngineUnavailable, GenerationFailed, QueueFull
+from actors.errors import GenerationFailed
 from actors.generation.messages import Delta
 from routes.answer import HEARTBEAT_S
 from tests.routes.harness import Call, House, build, byte_tokenizer, connect, turns, unpack
 from tests.routes.reading import hermes
+from tests.routes.responding import PATH, anonymous, events, kinds, last_prompt, post, streamed, whole
 from tests.routes.templates import OPENED, TOOLS
 
-PATH = "/v1/responses"
 WEATHER = {
     "type": "function",
     "name": "weather",
@@ -29,62 +28,6 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 @pytest.fixture
 def house() -> House:
     return build(tokenizer=byte_tokenizer(OPENED))
-
-
-async def post(house: House, given: object = "hi", **fields: object) -> httpx.Response:
-    async with connect(house) as client:
-        return await client.post(PATH, json={"input": given, **fields})
-
-
-async def whole(house: House, given: object = "hi", **fields: object) -> dict[str, Any]:
-    response = await post(house, given, **fields)
-    assert response.status_code == 200, response.text
-    return response.json()
-
-
-async def streamed(house: House, given: object = "hi", **fields: object) -> list[dict[str, Any]]:
-    """The events of a stream, whose frame is checked: names, numbers, and ids that stay."""
-    response = await post(house, given, stream=True, **fields)
-    assert response.status_code == 200, response.text
-    return events(response.text)
-
-
-def events(body: str) -> list[dict[str, Any]]:
-    frames = body.split("\n\n")
-    assert frames.pop() == ""
-    found: list[dict[str, Any]] = []
-    for frame in frames:
-        if frame.startswith(":"):
-            continue
-        name, data = frame.split("\n")
-        event = json.loads(data.removeprefix("data: "))
-        assert name == f"event: {event['type']}"
-        found.append(event)
-    assert [event["sequence_number"] for event in found] == list(range(len(found)))
-    items: dict[int, str] = {}
-    for event in found:
-        if event["type"] == "response.output_item.added":
-            assert event["output_index"] == len(items)
-            items[event["output_index"]] = event["item"]["id"]
-        if "output_index" in event:
-            assert event.get("item_id", event.get("item", {}).get("id")) == items[event["output_index"]]
-    assert [item["id"] for item in found[-1]["response"]["output"]] == list(items.values())
-    assert len({event["response"]["id"] for event in found if "response" in event}) == 1
-    return found
-
-
-def kinds(found: list[dict[str, Any]]) -> list[str]:
-    return [event["type"].removeprefix("response.") for event in found]
-
-
-def anonymous(response: dict[str, Any]) -> dict[str, Any]:
-    """A response without what is different each time."""
-    items = [{**item, "id": "", "call_id": ""} for item in response["output"]]
-    return {**response, "id": "", "created_at": 0, "output": items}
-
-
-def last_prompt(house: House) -> str:
-    return house.context.tokenizer.decode(unpack(house.generation.submitted[-1].prompt))
 
 
 async def test_a_response_repeats_its_request_and_counts_its_tokens(house: House) -> None:
@@ -297,96 +240,6 @@ async def test_sampling_extras_pass_through(house: House) -> None:
     assert (sampling.logit_bias, sampling.repetition_penalty, sampling.repetition_window) == (((42, -5.0),), 1.1, 9)
     assert (sampling.presence_penalty, sampling.frequency_penalty) == (0.5, 0.25)
     assert (house.row.max_tokens, house.row.session, house.row.choices) == (33, "chat-1", 1)
-
-
-@pytest.mark.parametrize(
-    ("fields", "fault"),
-    [
-        ({"input": None}, "input must be a string or an array of items"),
-        ({"background": True}, "background is not supported by this server: leave it out, and read the response"),
-        ({"conversation": "conv_1"}, "conversation is not supported by this server"),
-        ({"prompt": {"id": "pmpt_1"}}, "prompt is not supported by this server"),
-        (
-            {"include": ["message.output_text.logprobs"]},
-            "log-probabilities are served by /v1/chat/completions, not by /v1/responses",
-        ),
-        (
-            {"top_logprobs": 5},
-            "log-probabilities are served by /v1/chat/completions, not by /v1/responses",
-        ),
-        ({"max_output_tokens": 0}, "max_output_tokens must be at least 1"),
-        ({"temperature": "hot"}, "temperature must be of type float"),
-        ({"store": "yes"}, "store must be of type bool"),
-        ({"truncation": "middle"}, "truncation must be one of 'auto', 'disabled'"),
-        ({"instructions": ["x"]}, "instructions must be a string"),
-        ({"text": "json"}, "text must be an object"),
-        ({"text": {"format": {"type": "xml"}}}, "text.format.type must be one of 'text', 'json_object', 'json_schema'"),
-        ({"text": {"format": {"type": "json_schema", "name": "s"}}}, "text.format.schema must be an object"),
-        ({"reasoning": "high"}, "reasoning must be an object"),
-        ({"tools": {}}, "tools must be an array"),
-        ({"metadata": []}, "metadata must be an object"),
-        ({"adapter": "x"}, "adapter is not supported by this server"),
-    ],
-)
-async def test_what_is_wrong_is_refused_by_name_in_the_shape_of_the_protocol(
-    house: House, fields: dict[str, object], fault: str
-) -> None:
-    async with connect(house) as client:
-        response = await client.post(PATH, json={"input": "hi", **fields})
-    assert response.status_code == 400
-    assert response.json() == {
-        "error": {"message": fault, "type": "invalid_request_error", "param": None, "code": None}
-    }
-    assert house.generation.submitted == []
-
-
-async def test_the_reasoning_effort_must_be_a_known_one(house: House) -> None:
-    response = await post(house, reasoning={"effort": "heroic"})
-    assert response.status_code == 400
-    assert response.json()["error"]["message"].startswith("reasoning.effort must be one of 'none', 'minimal'")
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status", "kind"),
-    [
-        ("PUT", PATH, 405, "invalid_request_error"),
-        ("GET", f"{PATH}/resp_x", 404, "invalid_request_error"),
-        ("DELETE", f"{PATH}/resp_x", 404, "invalid_request_error"),
-        ("POST", f"{PATH}/resp_x/cancel", 404, "invalid_request_error"),
-    ],
-)
-async def test_errors_of_the_paths_have_the_shape_too(
-    house: House, method: str, path: str, status: int, kind: str
-) -> None:
-    async with connect(house) as client:
-        response = await client.request(method, path)
-    assert response.status_code == status
-    error = response.json()["error"]
-    assert (set(error), error["type"]) == ({"message", "type", "param", "code"}, kind)
-
-
-async def test_a_missing_key_is_told_in_the_shape_too() -> None:
-    house = build({"server": {"api_key": "sesame"}})
-    response = await post(house)
-    assert response.status_code == 401
-    assert response.json()["error"]["param"] is None
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "kind"),
-    [
-        (QueueFull("64 wait"), 429, "invalid_request_error"),
-        (EngineUnavailable("it restarts"), 502, "server_error"),
-        (RuntimeError("a secret"), 500, "server_error"),
-    ],
-)
-async def test_who_fails_before_the_stream_begins_answers_with_a_status(
-    house: House, error: Exception, status: int, kind: str
-) -> None:
-    house.generation.refusal = error
-    response = await post(house, stream=True)
-    assert (response.status_code, response.json()["error"]["type"]) == (status, kind)
-    assert "secret" not in response.text
 
 
 async def test_a_failure_in_mid_stream_is_an_event(house: House) -> None:
