@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 import torch
+from mlx.utils import tree_flatten
+from mlx_lm.models import qwen3
 from transformers import AutoModel, AutoTokenizer
 
 from actors.embedding.encoder import Encoder
@@ -99,3 +105,28 @@ def test_weights_that_do_not_fit_are_refused_in_one_sentence(tmp_path: Path) -> 
     with pytest.raises(StartError, match="cannot be loaded") as refused:
         load(read_embedding_card(folder, "tiny"), "float32")
     assert "\n" not in refused.value.message
+
+
+def _quantized(source: Path, folder: Path) -> Path:
+    """The same model as mlx-lm would have quantized it: 8 bits, names with `model.`, and a head nobody needs."""
+    config = json.loads((source / "config.json").read_text())
+    model = qwen3.Model(qwen3.ModelArgs.from_dict(config | {"rope_theta": 10000.0, "tie_word_embeddings": False}))
+    weights: dict[str, mx.array] = mx.load(str(source / "model.safetensors"))  # type: ignore[assignment]
+    model.load_weights([(f"model.{name}", array) for name, array in weights.items()], strict=False)
+    nn.quantize(model, group_size=32, bits=8)
+    folder.mkdir()
+    mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(model.parameters())))
+    quantization = {"group_size": 32, "bits": 8}
+    changes = {"quantization": quantization, "architectures": ["Qwen3ForCausalLM"], "tie_word_embeddings": False}
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    shutil.copy(source / "tokenizer.json", folder)
+    return folder
+
+
+def test_a_quantized_qwen3_gives_nearly_the_same_vectors(tmp_path: Path) -> None:
+    source = embedders.tiny_qwen3(tmp_path / "plain")
+    plain = embedded(load(read_embedding_card(source, "plain"), "float32").encoder, ROWS)
+    loaded = load(read_embedding_card(_quantized(source, tmp_path / "embedding"), "embedding"), "float32")
+    packed = embedded(loaded.encoder, ROWS)
+    assert ((plain * packed).sum(axis=1) > 0.99).all()
+    assert np.abs(plain - packed).max() > 1e-5, "nothing was quantized"
