@@ -56,3 +56,14 @@ def test_litellm_speaks_the_responses_protocol(server: Server, tmp_path: Path) -
         "last": "response.completed",
         "continued": True,
     }
+
+
+def test_litellm_speaks_messages(server: Server, tmp_path: Path) -> None:
+    got = call("litellm_messages", server, tmp_path)
+    assert got == {"whole": ANSWER, "streamed": ANSWER, "tokens": 45}
+
+
+def test_langchain_gets_an_answer_and_a_call_by_messages(server: Server, tmp_path: Path) -> None:
+    got = call("langchain_anthropic", server, tmp_path)
+    assert got.pop("place") in ("city", "river")
+    assert got == {"whole": ANSWER, "streamed": ANSWER, "tokens": 45, "streamed_tokens": 45}

@@ -63,6 +63,45 @@ def litellm_responses(url: str) -> object:
     }
 
 
+def litellm_messages(url: str) -> object:
+    """An answer by the Messages protocol, whole and streamed."""
+    library: Any = importlib.import_module("litellm")
+    root = url.removesuffix("/v1")
+    options: Any = {"model": "anthropic/any", "api_base": root, "api_key": "none", "temperature": 0, "max_tokens": 60}
+    whole = library.completion(messages=MESSAGES, **options)
+    pieces = [
+        chunk.choices[0].delta.content or "" for chunk in library.completion(messages=MESSAGES, stream=True, **options)
+    ]
+    return {"whole": whole.choices[0].message.content, "streamed": "".join(pieces), "tokens": whole.usage.total_tokens}
+
+
+def langchain_anthropic(url: str) -> object:
+    """An answer whole and streamed, and a call of a tool that has to be made."""
+    library: Any = importlib.import_module("langchain_anthropic")
+    root = url.removesuffix("/v1")
+    model = library.ChatAnthropic(model="any", base_url=root, api_key="none", max_tokens=60, temperature=0)
+    question = MESSAGES[0]["content"]
+    whole = model.invoke(question)
+    chunks = list(model.stream(question))
+    joined = chunks[0]
+    for chunk in chunks[1:]:
+        joined += chunk
+    call = model.bind_tools([Place], tool_choice="any").invoke("Call the tool for Paris, a city.").tool_calls[0]
+    return {
+        "whole": whole.text,
+        "streamed": joined.text,
+        "tokens": whole.usage_metadata["total_tokens"],
+        "streamed_tokens": joined.usage_metadata["total_tokens"],
+        "place": Place.model_validate(call["args"]).kind,
+    }
+
+
 if __name__ == "__main__":
-    calls = {"instructor": instructor, "litellm": litellm, "litellm_responses": litellm_responses}
+    calls = {
+        "langchain_anthropic": langchain_anthropic,
+        "litellm_messages": litellm_messages,
+        "instructor": instructor,
+        "litellm": litellm,
+        "litellm_responses": litellm_responses,
+    }
     print(json.dumps(calls[sys.argv[2]](sys.argv[1])))
