@@ -24,8 +24,10 @@ from actors.generation.grammar.bounded import following
 from actors.generation.grammar.compiler import Compiled, Refused
 from actors.generation.grammar.constraint import Constraint
 from actors.generation.grammars import Grammars
+from actors.generation.housekeeping import Housekeeping
 from actors.generation.loading import Loaded, load
 from actors.generation.mailbox import Mailbox
+from actors.generation.memory import measure
 from actors.generation.messages import (
     Accepted,
     Cancel,
@@ -109,6 +111,7 @@ class GenerationScheduler:
         await self._grammars.start()
         await self._mailbox.open(self._mailbox_host)
         self._spawn(self._seat_rows())
+        self._spawn(Housekeeping(self._prefixes, cache, None, measure).run())
         await self._prefixes.reconcile()
         log.info(
             "%s is loaded: %.0f MB of %s on the %s",

@@ -10,7 +10,18 @@ from typing import Any
 
 from actors.generation.messages import Submit
 from actors.ids import EntryId, Incarnation
-from actors.prompt_cache.messages import Entry, Lookup, Match, Publish, Published, Reconcile, Unpin
+from actors.prompt_cache.messages import (
+    Discard,
+    Entry,
+    Lookup,
+    Match,
+    Publish,
+    Published,
+    Reconcile,
+    Sweep,
+    Swept,
+    Unpin,
+)
 
 log = logging.getLogger("troupe.generation.prefixes")
 
@@ -46,7 +57,7 @@ class Prefixes:
 
         Cancelling abandons the question.
         """
-        if not self._enabled or len(tokens) < 2 or not self._held:
+        if not self._enabled or len(tokens) < 2:
             return None
         message = Lookup(
             request.request_id, self._namespace, self._scheduler, request.prompt, request.session, request.partition
@@ -61,7 +72,16 @@ class Prefixes:
             return match
         # The engine takes references before any later drop reaches it, so the pin has done its work.
         self._spawn(self._unpin(Unpin(request.request_id, match.entry)))
-        return match if match.entry in self._held else replace(match, entry=None, length=0)
+        if match.entry in self._held:
+            return match
+        # It was let go meanwhile, and the manager has not heard of it.
+        self._spawn(self._discard((match.entry,)))
+        return replace(match, entry=None, length=0)
+
+    @property
+    def held(self) -> tuple[Entry, ...]:
+        """Every prefix that the manager knows of here, oldest first."""
+        return tuple(self._held.values())
 
     def publish(self, entry: Entry) -> None:
         """Offer a prefix that the engine has put on its shelf."""
@@ -77,6 +97,33 @@ class Prefixes:
             self._obey(await asyncio.wait_for(_result(self._manager.reconcile.remote(message)), PATIENCE_S))
         except Exception as error:
             log.warning("the prompt-cache manager could not be told of %d prefixes: %s", len(self._held), error)
+
+    async def sweep(self, pressure: int, durable: Callable[[Entry], bool]) -> None:
+        """Let go of idle prefixes that are durable, and of whatever the manager gives up. Never raises.
+
+        Args:
+            pressure: bytes that should become free at once.
+            durable: whether a prefix can be read again from elsewhere.
+        """
+        try:
+            asked = self._manager.sweep.remote(Sweep(self._scheduler, pressure))
+            swept: Swept = await asyncio.wait_for(_result(asked), PATIENCE_S)
+        except Exception as error:
+            log.warning("the prompt-cache manager did not look for idle prefixes: %s", error)
+            return
+        self._seen(swept.manager)
+        demoted = tuple(name for name in swept.idle if name in self._held and durable(self._held[name]))
+        for name in (*swept.drop, *demoted):
+            self._forget(name)
+        if demoted:
+            await self._discard(demoted)
+
+    async def _discard(self, entries: tuple[EntryId, ...]) -> None:
+        try:
+            message = Discard(self._scheduler, entries)
+            await asyncio.wait_for(_result(self._manager.discard.remote(message)), PATIENCE_S)
+        except Exception as error:
+            log.warning("the prompt-cache manager was not told of %d prefixes let go: %s", len(entries), error)
 
     async def _publish(self, entry: Entry) -> None:
         message = Publish(self._namespace, self._scheduler, entry)
