@@ -20,19 +20,20 @@ from actors.errors import QueueFull, ShuttingDown, StartError
 from actors.generation import marks
 from actors.generation.engine import Engine
 from actors.generation.events import Outgoing
+from actors.generation.export import Order
+from actors.generation.fetching import Fetching
 from actors.generation.grammar.bounded import following
 from actors.generation.grammar.compiler import Compiled, Refused
 from actors.generation.grammar.constraint import Constraint
 from actors.generation.grammars import Grammars
-from actors.generation.housekeeping import Housekeeping
 from actors.generation.loading import Loaded, load
 from actors.generation.mailbox import Mailbox
-from actors.generation.memory import measure
 from actors.generation.messages import (
     Accepted,
     Cancel,
     Description,
     Failure,
+    Flushed,
     SchedulerStatistics,
     StepEvents,
     Submit,
@@ -42,6 +43,7 @@ from actors.generation.policy import PrefillRate
 from actors.generation.prefixes import Prefixes
 from actors.generation.row import Choices, Row
 from actors.generation.shelf import Stored
+from actors.generation.spilling import Ports, Spilling, record_model
 from actors.generation.waiting import WaitingLine
 from actors.gpu_lease.holder import LeaseHolder
 from actors.ids import EntryId, IngressId
@@ -64,10 +66,17 @@ class GenerationScheduler:
         manager: handle of the prompt-cache manager.
         lease: returns the handle of this machine's GPU lease.
         mailbox_host: address the mailbox listens on.
+        writer: handle of the SSD writer; None without an SSD tier.
     """
 
     def __init__(
-        self, settings: Settings, card: ModelCard, manager: Any, lease: Callable[[], Any], mailbox_host: str
+        self,
+        settings: Settings,
+        card: ModelCard,
+        manager: Any,
+        lease: Callable[[], Any],
+        mailbox_host: str,
+        writer: Any = None,
     ) -> None:
         self.incarnation = ids.incarnation()
         self._settings = settings
@@ -79,6 +88,9 @@ class GenerationScheduler:
         self._prefixes = Prefixes(manager, self.incarnation, card.fingerprint, cache.max_bytes > 0, self._drop)
         generation = settings.generation
         self._line = WaitingLine(generation.max_rows + AHEAD, max(0, generation.queue - AHEAD))
+        self._writer = writer
+        self._spilling: Spilling | None = None
+        self._fetching: Fetching | None = None
         self._draining = False
         # Rows that left the line before the engine had heard of them.
         self._gave_up = 0
@@ -109,9 +121,9 @@ class GenerationScheduler:
         await self._lease.reserve("weights", self._loaded.weight_bytes)
         self._grammars = Grammars(self._card, self._loaded.vocabulary, generation.grammar)
         await self._grammars.start()
+        await self._start_spilling()
         await self._mailbox.open(self._mailbox_host)
         self._spawn(self._seat_rows())
-        self._spawn(Housekeeping(self._prefixes, cache, None, measure).run())
         await self._prefixes.reconcile()
         log.info(
             "%s is loaded: %.0f MB of %s on the %s",
@@ -120,6 +132,20 @@ class GenerationScheduler:
             self._loaded.dtype,
             self._loaded.device,
         )
+
+    async def _start_spilling(self) -> None:
+        if self._writer is None or self._settings.prompt_cache.max_bytes == 0:
+            return
+        engine, prefixes = self._engine, self._prefixes
+
+        def order(order: Order) -> None:
+            engine.inbox.put_errand(lambda: engine.exports.take(order))
+
+        ports = Ports(order, engine.inbox.put_drop, lambda: prefixes.held)
+        model = record_model(self._card.fingerprint, self._loaded)
+        self._spilling = Spilling(self._writer, model, self._loaded.layout, self._settings.ssd_cache, ports)
+        self._fetching = Fetching(self._spilling, engine, self._settings.prompt_cache.min_tokens)
+        await self._spilling.start()
 
     def check_health(self) -> None:
         """Raises when the engine thread has died, so that the deployment is restarted."""
@@ -219,6 +245,7 @@ class GenerationScheduler:
             mailbox_depth=len(engine.inbox),
             mailbox_backlog_bytes=self._mailbox.backlog_bytes,
             ingress_replicas=self._mailbox.replicas,
+            spilling=self._spilling.statistics() if self._spilling else None,
         )
 
     async def drain(self) -> None:
@@ -229,12 +256,18 @@ class GenerationScheduler:
             self._empty.clear()
             await self._empty.wait()
 
+    async def flush(self, timeout_s: float) -> Flushed:
+        """Make every stored prefix durable. Returns when that is done, has failed once, or the time is over."""
+        return await self._spilling.flush(timeout_s) if self._spilling else Flushed(attached=False)
+
     async def close(self) -> None:
         """End the engine thread and give the lease back. Rows that still run get nothing more."""
         self._draining = True
         for task in self._tasks:
             task.cancel()
         await self._grammars.close()
+        if self._spilling is not None:
+            self._spilling.close()
         self._engine.stop()
         self._lease.close()
         self._mailbox.close()
@@ -256,7 +289,7 @@ class GenerationScheduler:
             stored.boundaries,
             row.request.partition,
         )
-        self._loop.call_soon_threadsafe(self._prefixes.publish, known)
+        self._loop.call_soon_threadsafe(self._publish, known)
 
     # The event loop's part.
 
@@ -266,8 +299,14 @@ class GenerationScheduler:
         if not self._line.live:
             self._empty.set()
 
+    def _publish(self, entry: Entry) -> None:
+        self._prefixes.publish(entry)
+        if self._spilling is not None:
+            self._spilling.offer(entry)
+
     def _drop(self, entry: EntryId) -> None:
-        self._engine.inbox.put_drop(entry)
+        if self._spilling is None or self._spilling.release(entry):
+            self._engine.inbox.put_drop(entry)
 
     async def _seat_rows(self) -> None:
         """Hand rows to the engine as seats come free, each with the longest prefix known at that moment."""
@@ -285,7 +324,11 @@ class GenerationScheduler:
         match = await self._prefixes.lookup(row.request, row.tokens)
         if match is not None:
             row.entry, row.entry_length, row.branch = match.entry, match.length, match.shared
-        self._engine.inbox.put_row(row)
+        if self._fetching is not None and self._fetching.worthwhile(row):
+            # Nobody else waits for the disk.
+            self._spawn(self._fetching.fetch(row))
+        else:
+            self._engine.inbox.put_row(row)
 
     def _cancel(self, message: Cancel) -> None:
         known = message.request_id in self._line

@@ -23,6 +23,7 @@ from actors.generation import kv, marks
 from actors.generation.batch import DecodeBatch, Read
 from actors.generation.desk import Desk
 from actors.generation.events import Outgoing
+from actors.generation.export import Exports
 from actors.generation.inbox import Inbox
 from actors.generation.loading import Loaded
 from actors.generation.messages import Failure
@@ -33,6 +34,8 @@ from actors.generation.prefill import Prefill
 from actors.generation.row import Row
 from actors.generation.shelf import Shelf
 from actors.generation.tally import Tally
+from actors.generation.tensors import Frozen, thaw
+from actors.ids import EntryId
 
 log = logging.getLogger("troupe.generation.engine")
 
@@ -72,6 +75,7 @@ class Engine:
     ) -> None:
         self.inbox = Inbox()
         self.shelf = Shelf()
+        self.exports = Exports(self.shelf)
         self.tally = Tally()
         self.rate = rate
         self._load = load
@@ -131,15 +135,21 @@ class Engine:
                 log.exception("the step loop failed outside any row")
                 self._fail_all()
                 time.sleep(BREATHER_S)
+        self.exports.clear()
         self._lease.idle()
 
     def _turn(self) -> None:
         rows, drops = self.inbox.take()
+        for errand in self.inbox.errands():
+            errand()
         for row in rows:
             self._desk.arrive(row)
         for entry in drops:
             self.shelf.drop(entry)
         if self._desk.empty and not self._batch.rows:
+            if self.exports.pending:
+                self._export_alone()
+                return
             mx.synchronize()
             mx.synchronize(self._batch.beside)
             self._lease.idle()
@@ -149,10 +159,22 @@ class Engine:
         self._lease.hold()
         self._drop_cancelled()
         self._step()
+        self.exports.step()
         if self._lease.must_yield:
             self._flush()
             self._out.post()
             self._lease.give_way()
+
+    def _export_alone(self) -> None:
+        """Nothing runs: the way to the disk may have the device."""
+        self._lease.hold()
+        self.exports.step()
+        if self._lease.must_yield:
+            self._lease.give_way()
+
+    def shelve(self, entry: EntryId, row: Row, frozen: Frozen) -> None:
+        """Put a prefix of the row that was read from the disk on the shelf. Never raises; the row starts cold then."""
+        self._offers.restored(entry, row, frozen.length, lambda: thaw(self._model, frozen))
 
     def _step(self) -> None:
         decoding = len(self._batch)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from actors.generation.row import Row
 from actors.ids import EntryId
 
 
 class Inbox:
-    """Rows to run and prefixes to free. Any thread may put, the engine takes."""
+    """Rows to run, prefixes to free and errands. Any thread may put, the engine takes."""
 
     def __init__(self) -> None:
         self._rows: deque[Row] = deque()
         self._drops: deque[EntryId] = deque()
+        self._errands: deque[Callable[[], None]] = deque()
         self._news = threading.Event()
 
     def __len__(self) -> int:
@@ -28,6 +30,11 @@ class Inbox:
         self._drops.append(entry)
         self._news.set()
 
+    def put_errand(self, errand: Callable[[], None]) -> None:
+        """Something to do in the engine's thread, before rows that are put after it. It must be short."""
+        self._errands.append(errand)
+        self._news.set()
+
     def wake(self) -> None:
         """Let a waiting engine look around, for instance at `Row.cancelled`."""
         self._news.set()
@@ -38,6 +45,10 @@ class Inbox:
         rows = [self._rows.popleft() for _ in range(len(self._rows))]
         drops = [self._drops.popleft() for _ in range(len(self._drops))]
         return rows, drops
+
+    def errands(self) -> list[Callable[[], None]]:
+        """Every errand that has arrived; asked for after `take`, done before what that returned."""
+        return [self._errands.popleft() for _ in range(len(self._errands))]
 
     def wait(self) -> None:
         """Block until something arrives."""

@@ -11,7 +11,8 @@ from mlx.utils import tree_flatten, tree_map
 from mlx_lm.utils import load_model
 
 from actors.errors import StartError
-from actors.generation import kv
+from actors.generation import kv, tensors
+from actors.spill.catalog import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Loaded:
     """Whether rows can decode together."""
     trimmable: bool
     """Whether stored prefixes can be cut at any token."""
+    layout: Layout
+    """What a prefix on the disk consists of."""
+    cache_kinds: str
+    """The classes of its caches, layer by layer."""
 
 
 def on_gpu() -> bool:
@@ -71,6 +76,8 @@ def load(path: Path, dtype: str, trust_model_code: bool) -> Loaded:
         vocabulary=logits.shape[-1],
         batchable=kv.batchable(kv.new(model)),
         trimmable=kv.always_trimmable(kv.new(model)),
+        layout=tensors.layout_of(kv.new(model)),
+        cache_kinds=tensors.kinds_of(kv.new(model)),
     )
 
 

@@ -4,6 +4,7 @@
     compile(Constraint)    -> str|None         why a constraint cannot be enforced; None when it can
     submit(Submit)         -> Accepted|Failure a row joins the waiting line, or why it may not
     statistics()           -> SchedulerStatistics
+    flush(seconds)         -> Flushed          make every stored prefix durable, or say why not
     drain()                -> None             refuse new rows, return when the last one has ended
 
 Deltas do not travel as actor calls (2 ms of Python a message on both sides, measured in docs/architecture.md):
@@ -246,6 +247,54 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
+class SpillingStatistics:
+    """The scheduler's side of the SSD tier."""
+
+    attached: bool
+    """Whether the directory is in use."""
+    pending_snapshots: int
+    """Stored prefixes that are not durable yet."""
+    pending_spill_bytes: int
+    """What they lack on the disk."""
+    spills: int
+    """Prefixes made durable since start."""
+    dropped_spills: int
+    """Prefixes given up for want of room since start."""
+    failed_spills: int
+    """Tries that failed since start; each is repeated."""
+    missing_snapshots: int
+    """Prefixes given up that are not durable by other means."""
+    restores: int
+    """Prefixes read from the disk since start."""
+    restored_tokens: int
+    """Their tokens."""
+    restore_ms_last: float
+    """How long the last of them took to read, in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What a flush came to."""
+
+    attached: bool
+    """Whether there is an SSD tier in use; without one the rest is 0."""
+    flushed_snapshots: int = 0
+    """Prefixes that became durable meanwhile."""
+    missing_snapshots: int = 0
+    """Prefixes that are neither in RAM nor on the disk."""
+    pending_snapshots: int = 0
+    """Prefixes still not durable."""
+    pending_spill_bytes: int = 0
+    """What they lack on the disk."""
+    dropped_spills: int = 0
+    """Prefixes given up meanwhile."""
+    failed_spills: int = 0
+    """Tries that failed meanwhile."""
+    elapsed_ms: int = 0
+    """How long it took."""
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerStatistics:
     """State of the scheduler. Every duration is in seconds, every size in bytes."""
 
@@ -291,3 +340,5 @@ class SchedulerStatistics:
     """Events not yet taken by slow ingress replicas."""
     ingress_replicas: int
     """Connected mailboxes."""
+    spilling: SpillingStatistics | None = None
+    """None without an SSD tier."""

@@ -9,7 +9,7 @@ from actors.generation import boundaries, kv
 from actors.generation.ports import StoredPort
 from actors.generation.row import Row
 from actors.generation.shelf import Shelf
-from actors.ids import entry_id
+from actors.ids import EntryId, entry_id
 
 log = logging.getLogger("troupe.generation.offers")
 
@@ -70,6 +70,13 @@ class Offers:
         except Exception:
             # The row has its tokens; only those who come after it start colder.
             log.exception("the prefix of %s could not be stored", row.request.request_id)
+
+    def restored(self, entry: EntryId, row: Row, length: int, caches: Callable[[], kv.RowCaches]) -> None:
+        """Shelve a prefix of the row that was read from the disk. Never raises; the row starts cold without it."""
+        try:
+            self._port.stored(entry, row, self._shelf.put(entry, caches(), length))
+        except Exception:
+            log.exception("%s cannot use what was read from the disk", row.request.request_id)
 
     def _keep(self, row: Row, caches: Callable[[], kv.RowCaches]) -> None:
         if self._least is None:

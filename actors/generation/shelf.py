@@ -52,6 +52,10 @@ class Shelf:
         self.size += stored.size
         return stored
 
+    def get(self, entry: EntryId) -> Stored | None:
+        """A prefix as it is stored; None when it is gone."""
+        return self._stored.get(entry)
+
     def take(self, entry: EntryId, length: int) -> list[Any] | None:
         """Caches for the first `length` tokens of an entry; None when it is gone. Nothing is copied."""
         stored = self._stored.get(entry)

@@ -152,9 +152,10 @@ class Store:
 
     def set_aside(self, name: str, reason: str) -> None:
         """A record was found damaged: it is moved out of the way and never used again."""
-        log.warning("ssd cache: the record %s is set aside: %s", name, reason)
-        self.set_aside_count += 1
-        self._quarantine(self.path(name))
+        if self.path(name).exists():
+            log.warning("ssd cache: the record %s is set aside: %s", name, reason)
+            self.set_aside_count += 1
+            self._quarantine(self.path(name))
         self.remove([name])
 
     def close(self) -> None:
