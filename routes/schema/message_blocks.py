@@ -143,7 +143,7 @@ class History:
             case "document":
                 return self._document(where, block)
             case "search_result":
-                found = [self._text(*part) for part in _blocks(f"{where}.content", block.get("content"))]
+                found = self._plain(f"{where}.content", block.get("content"))
                 return "\n".join([*(str(block[name]) for name in ("title", "source") if block.get(name)), *found])
             case "image":
                 raise InvalidRequest(f"model has no vision sidecar ({where} is an image block)")
@@ -162,11 +162,19 @@ class History:
         if isinstance(source, Mapping) and kind == "text":
             text = _string(f"{where}.source.data", source.get("data"))
         elif isinstance(source, Mapping) and kind == "content":
-            parts = _blocks(f"{where}.source.content", source.get("content"))
-            text = "".join(self._text(*part) for part in parts)
+            text = "".join(self._plain(f"{where}.source.content", source.get("content")))
         else:
             raise InvalidRequest(f"{where}: model {self._model_id} reads documents of plain text only")
         return f"{block['title']}\n{text}" if isinstance(block.get("title"), str) else text
+
+    def _plain(self, where: str, content: object) -> Sequence[str]:
+        """Texts within a block, where nothing else has a place."""
+        texts: list[str] = []
+        for inner, block in _blocks(where, content):
+            if block["type"] not in ("text", "image"):
+                raise InvalidRequest(f"{inner} must be a block of text")
+            texts.append(self._text(inner, block))
+        return texts
 
 
 def _blocks(where: str, content: object) -> Iterator[tuple[str, Body]]:

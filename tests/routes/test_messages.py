@@ -461,6 +461,24 @@ async def test_a_long_prompt_is_waited_for_with_pings(monkeypatch: pytest.Monkey
     assert kinds[start + 1 :].count("ping") == 1
 
 
+async def test_a_call_that_is_held_back_is_waited_for_with_pings() -> None:
+    server = house()
+    tokens = server.context.tokenizer.encode(hermes("weather", city="x" * 100))
+
+    def script(submit: Submit) -> Iterable[Step]:
+        yield Delta(submit.request_id, cached_tokens=0)
+        for start in range(0, len(tokens), 50):
+            server.clock.advance(answer.HEARTBEAT_S)
+            yield Delta(submit.request_id, tuple(tokens[start : start + 50]))
+        yield Delta(submit.request_id, (END,), finish="stop")
+
+    server.generation.script = script
+    stream = await streamed(server, tools=[TOOL])
+    kinds = [event["type"] for event in stream]
+    assert kinds[:4] == ["message_start", "ping", "ping", "ping"]
+    assert assembled(stream)["content"][0]["input"] == {"city": "x" * 100}
+
+
 async def test_a_scheduler_that_is_away_is_a_502() -> None:
     server = house()
     server.generation.described = None

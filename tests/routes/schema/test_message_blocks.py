@@ -145,6 +145,11 @@ PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/pn
         (user(result([PICTURE])), "no vision sidecar (messages[0].content[0].content[0] is an image block)"),
         (user({"type": "input_audio"}), "/v1/chat/completions"),
         (user({"type": "document", "source": {"type": "base64", "data": "AA"}}), "plain text only"),
+        (
+            user({"type": "document", "source": {"type": "content", "content": [{"type": "document"}]}}),
+            "messages[0].content[0].source.content[0] must be a block of text",
+        ),
+        (user({"type": "search_result", "content": [PICTURE]}), "no vision sidecar"),
         (user({"type": "mystery"}), "messages[0].content[0].type 'mystery' is not known"),
         (user(CALL), "'tool_use' is not known, or has no place here"),
         (assistant(result()), "'tool_result' is not known, or has no place here"),
