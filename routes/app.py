@@ -29,7 +29,21 @@ from routes.keys import KeyRing
 from routes.library import LibraryRoutes
 from routes.messages import MESSAGES, TokenCountRoute
 from routes.metrics import MetricsRoute
-from routes.models import ModelRoutes
+from routes.models import ModelRoutes, troupe_version
+from routes.openapi.generation import ChatBody, TextBody
+from routes.openapi.messages import MessagesBody
+from routes.openapi.others import (
+    ConsentBody,
+    EmbeddingsBody,
+    LibraryQuery,
+    ModelBody,
+    RepositoryBody,
+    SearchQuery,
+    SessionBody,
+    TokenBody,
+)
+from routes.openapi.responses import ItemsQuery, ResponsesBody
+from routes.openapi.route import OpenApiRoute
 from routes.operation import Operation
 from routes.pace import PaceMiddleware
 from routes.responses import RESPONSES
@@ -42,47 +56,77 @@ def create_app(context: AppContext) -> Starlette:
     models, stored = ModelRoutes(context), StoredResponseRoutes(context)
     library, hub, clearing = LibraryRoutes(context), HubRoutes(context), ClearingRoutes(context)
     routes = [
-        Door("/v1/chat/completions", GenerationRoute(context, CHAT), POST=Operation("Answer a conversation")),
-        Door("/v1/completions", GenerationRoute(context, TEXT), POST=Operation("Continue a text")),
-        Door("/v1/embeddings", EmbeddingsRoute(context), POST=Operation("Embed texts")),
-        Door("/v1/messages", GenerationRoute(context, MESSAGES), POST=Operation("Answer a conversation, as Anthropic")),
-        Door("/v1/messages/count_tokens", TokenCountRoute(context), POST=Operation("Count a conversation's tokens")),
-        Door("/v1/responses", GenerationRoute(context, RESPONSES), POST=Operation("Answer in the Responses protocol")),
+        Door(
+            "/v1/chat/completions",
+            GenerationRoute(context, CHAT),
+            POST=Operation("Answer a conversation", body=ChatBody, streams=True),
+        ),
+        Door(
+            "/v1/completions",
+            GenerationRoute(context, TEXT),
+            POST=Operation("Continue a text", body=TextBody, streams=True),
+        ),
+        Door("/v1/embeddings", EmbeddingsRoute(context), POST=Operation("Embed texts", body=EmbeddingsBody)),
+        Door(
+            "/v1/messages",
+            GenerationRoute(context, MESSAGES),
+            POST=Operation("Answer a conversation, as Anthropic", body=MessagesBody, streams=True),
+        ),
+        Door(
+            "/v1/messages/count_tokens",
+            TokenCountRoute(context),
+            POST=Operation("Count a conversation's tokens", body=MessagesBody),
+        ),
+        Door(
+            "/v1/responses",
+            GenerationRoute(context, RESPONSES),
+            POST=Operation("Answer in the Responses protocol", body=ResponsesBody, streams=True),
+        ),
         Door(
             "/v1/responses/{response_id}",
             stored.one,
             GET=Operation("Show a stored response"),
             DELETE=Operation("Forget a stored response"),
         ),
-        Door("/v1/responses/{response_id}/input_items", stored.input_items, GET=Operation("What a response answered")),
+        Door(
+            "/v1/responses/{response_id}/input_items",
+            stored.input_items,
+            GET=Operation("What a response answered", query=ItemsQuery),
+        ),
         Door("/v1", models.index, GET=Operation("Name, version and routes")),
         Door("/v1/models", models.list, GET=Operation("The models")),
         Door("/v1/models/{model_id:path}", models.one, GET=Operation("One model")),
         Door("/fit", library.fit, GET=Operation("What the served model needs, here and on other machines")),
-        Door("/library", library.library, GET=Operation("The models on disk")),
+        Door("/library", library.library, GET=Operation("The models on disk", query=LibraryQuery)),
         Door("/downloads", library.downloads, GET=Operation("The last downloads")),
         Door("/api/hub/local", hub.local, GET=Operation("The models on disk", "admin")),
-        Door("/api/hub/search", hub.search, GET=Operation("Find models on the hub", "admin")),
-        Door("/api/hub/download", hub.download, POST=Operation("Download a model", "admin")),
-        Door("/api/hub/serve", hub.serve, POST=Operation("How to serve another model", "admin")),
+        Door("/api/hub/search", hub.search, GET=Operation("Find models on the hub", "admin", query=SearchQuery)),
+        Door("/api/hub/download", hub.download, POST=Operation("Download a model", "admin", RepositoryBody)),
+        Door("/api/hub/serve", hub.serve, POST=Operation("How to serve another model", "admin", ModelBody)),
         Door("/api/gc/plan", clearing.plan, GET=Operation("What could be deleted", "admin")),
-        Door("/api/gc/execute", clearing.execute, POST=Operation("Delete it", "admin")),
+        Door("/api/gc/execute", clearing.execute, POST=Operation("Delete it", "admin", ConsentBody)),
         Door(
             "/api/settings/hf-token",
             HubTokenRoute(context).answer,
             GET=Operation("Whether there is a hub token", "admin"),
-            POST=Operation("Save a hub token", "admin"),
+            POST=Operation("Save a hub token", "admin", TokenBody),
             DELETE=Operation("Forget the hub token", "admin"),
         ),
         Door(
             "/admin/cache/session/close",
             CacheSessionRoutes(context).close,
-            POST=Operation("End a session's claim on stored prefixes", "admin", refuses=(CacheUnavailable,)),
+            POST=Operation(
+                "End a session's claim on stored prefixes", "admin", SessionBody, refuses=(CacheUnavailable,)
+            ),
         ),
         Door("/health", HealthRoute(context).show, GET=Operation("Whether requests are served", "open")),
         Door("/stats", StatsRoute(context).show, GET=Operation("Figures of every actor")),
         Door("/metrics", MetricsRoute(context).show, GET=Operation("Figures for Prometheus", media="text/plain")),
     ]
+    server = context.settings.server
+    keyed = server.api_key is not None or bool(server.api_keys)
+    description = OpenApiRoute(routes, troupe_version(), keyed)
+    routes.append(Door("/openapi.json", description.show, GET=Operation("This description")))
     app = Starlette(
         routes=routes, middleware=_middleware(context, routes), exception_handlers={HTTPException: routing_error}
     )

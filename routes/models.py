@@ -46,7 +46,7 @@ class ModelRoutes:
         return json_response(
             {
                 "name": "troupe",
-                "version": _version(),
+                "version": troupe_version(),
                 "model": self._context.card.model_id,
                 "endpoints": _ENDPOINTS,
             }
@@ -143,7 +143,8 @@ def _capabilities(*, structured_output: bool) -> dict[str, bool]:
     }
 
 
-def _version() -> str:
+def troupe_version() -> str:
+    """The version that is installed."""
     try:
         return version("troupe")
     except PackageNotFoundError:

@@ -81,7 +81,7 @@ def _tool(where: str, tool: object) -> Tool:
     function = tool.get("function")
     if not isinstance(function, dict) or not _name(function):
         raise InvalidRequest(f"{where}.function must have a name")
-    if not isinstance(function.get("parameters") or {}, dict):
+    if not isinstance(function.get("parameters"), dict | None):
         raise InvalidRequest(f"{where}.function.parameters must be an object")
     fields.shallow(f"{where}.function.parameters", function.get("parameters"))
     fields.string({f"{where}.function.description": function.get("description")}, f"{where}.function.description")
