@@ -53,7 +53,7 @@ class _Deployment(ABC):
 class _Scheduler(_Deployment):
     """Deployment of the generation scheduler."""
 
-    async def __init__(self, settings: Settings, card: ModelCard, manager: Any) -> None:
+    async def __init__(self, settings: Settings, card: ModelCard, manager: Any, writer: Any) -> None:
         from actors.gauges import Gauges
         from actors.generation.actor import GenerationScheduler
         from actors.gpu_lease.stage import lease_here
@@ -61,7 +61,7 @@ class _Scheduler(_Deployment):
         logs.configure(settings.logging)
         priority.claim()
         self.actor = GenerationScheduler(
-            settings, card, manager, lambda: lease_here(settings.gpu_lease), _mailbox_host()
+            settings, card, manager, lambda: lease_here(settings.gpu_lease), _mailbox_host(), writer
         )
         with curtain.falls_on_failure():
             await self.actor.start()
@@ -81,6 +81,9 @@ class _Scheduler(_Deployment):
 
     async def statistics(self) -> Any:
         return await self.actor.statistics()
+
+    async def flush(self, timeout_s: float) -> Any:
+        return await self.actor.flush(timeout_s)
 
     async def drain(self) -> None:
         await self.actor.drain()
@@ -126,6 +129,39 @@ class _Manager(_Deployment):
 
     async def close(self) -> None:
         self.actor.close()
+
+
+class _SpillWriter(_Deployment):
+    """Deployment of the SSD writer."""
+
+    async def __init__(self, settings: Settings) -> None:
+        from actors.gauges import Gauges
+        from actors.spill.actor import SpillWriter
+
+        logs.configure(settings.logging)
+        self.actor = SpillWriter(settings.ssd_cache)
+        self._gauges = Gauges("spill_writer", self.actor.statistics)
+
+    async def attach(self, message: Any) -> Any:
+        return await self.actor.attach(message)
+
+    async def write(self, message: Any) -> Any:
+        return await self.actor.write(message)
+
+    async def touch(self, message: Any) -> None:
+        await self.actor.touch(message)
+
+    async def set_aside(self, message: Any) -> None:
+        await self.actor.set_aside(message)
+
+    async def remove(self, message: Any) -> None:
+        await self.actor.remove(message)
+
+    async def statistics(self) -> Any:
+        return await self.actor.statistics()
+
+    async def close(self) -> None:
+        await self.actor.close()
 
 
 class _Embedder(_Deployment):
@@ -255,6 +291,7 @@ class _Ingress(_Deployment):
         responses: Any,
         library: Any,
         embedder: Any,
+        writer: Any,
     ) -> None:
         from actors.gauges import Gauges
         from actors.gpu_lease.stage import lease_here
@@ -272,6 +309,7 @@ class _Ingress(_Deployment):
             responses,
             library,
             embedder,
+            writer,
         )
         with curtain.falls_on_failure():
             await self.actor.start()
@@ -307,11 +345,13 @@ def build(args: dict[str, Any]) -> Application:
         if lineup.generates and not lineup.served.eos_token_ids:
             log.warning("%s names no end token; answers end at max_tokens only", lineup.served.model_id)
     engine_environment = blas.engine_environment(settings.generation)
-    manager = scheduler = embedder = None
+    manager = writer = scheduler = embedder = None
     if lineup.generates:
         manager = _deployment(_Manager, "PromptCacheManager", blas.quiet_environment()).bind(settings)
+        if settings.ssd_cache.enabled:
+            writer = _deployment(_SpillWriter, "SpillWriter", blas.quiet_environment()).bind(settings)
         scheduler = _deployment(_Scheduler, "GenerationScheduler", engine_environment, health_check_timeout_s=60).bind(
-            settings, lineup.served, manager
+            settings, lineup.served, manager, writer
         )
     if lineup.embedding is not None:
         # An embedding model that is served alone is loaded at once: nothing else would say that it cannot be.
@@ -322,7 +362,7 @@ def build(args: dict[str, Any]) -> Application:
     responses = _deployment(_ResponseStore, "ResponseStore", blas.quiet_environment()).bind(settings)
     library = _deployment(_Library, "Library", blas.quiet_environment()).bind(settings)
     return _deployment(_Ingress, "Ingress", blas.quiet_environment(), **_scaling(settings)).bind(
-        settings, lineup, scheduler, manager, responses, library, embedder
+        settings, lineup, scheduler, manager, responses, library, embedder, writer
     )
 
 

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from actors.errors import CacheUnavailable
+from actors.errors import CacheUnavailable, EngineUnavailable
 from routes.auth import KeyMiddleware
 from routes.cache_sessions import CacheSessionRoutes
 from routes.chat import CHAT
@@ -47,6 +47,7 @@ from routes.openapi.route import OpenApiRoute
 from routes.operation import Operation
 from routes.pace import PaceMiddleware
 from routes.responses import RESPONSES
+from routes.ssd_cache import FlushRoute
 from routes.stats import StatsRoute
 from routes.stored_responses import StoredResponseRoutes
 
@@ -118,6 +119,11 @@ def create_app(context: AppContext) -> Starlette:
             POST=Operation(
                 "End a session's claim on stored prefixes", "admin", SessionBody, refuses=(CacheUnavailable,)
             ),
+        ),
+        Door(
+            "/admin/cache/flush",
+            FlushRoute(context).flush,
+            POST=Operation("Make stored prefixes durable", "admin", refuses=(EngineUnavailable, CacheUnavailable)),
         ),
         Door("/health", HealthRoute(context).show, GET=Operation("Whether requests are served", "open")),
         Door("/stats", StatsRoute(context).show, GET=Operation("Figures of every actor")),

@@ -9,13 +9,14 @@ from functools import cached_property
 from actors.clock import Clock, MonotonicClock
 from actors.embedding.client import EmbeddingClient
 from actors.generation.client import GenerationClient
-from actors.generation.messages import Description
+from actors.generation.messages import Description, Flushed
 from actors.gpu_lease.messages import LeaseStatistics
 from actors.library.client import LibraryClient
 from actors.models.card import ModelCard
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
+from actors.spill.messages import SpillStatistics
 from routes.embedding_tokenizer import EmbeddingTokenizer
 from routes.enforcement import Frame, frame_of
 from routes.gate import Gate
@@ -56,6 +57,10 @@ class AppContext:
     """Tells the prompt-cache manager that a session is over."""
     library: LibraryClient
     """The way to the library."""
+    flush: Callable[[float], Awaitable[Flushed]]
+    """Makes every stored prefix durable, within so many seconds."""
+    spill_statistics: Callable[[], Awaitable[SpillStatistics]]
+    """Asks the SSD writer; only with an SSD tier."""
     output: OutputFormat
     """How the model marks thinking and tool calls."""
     preparation: Preparation

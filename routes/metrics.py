@@ -49,6 +49,17 @@ _RISING = frozenset(
         "scans",
         "finished_downloads",
         "failed_downloads",
+        "written_records",
+        "written_bytes",
+        "failed_writes",
+        "refused_writes",
+        "set_aside",
+        "ssd_evictions",
+        "spills",
+        "dropped_spills",
+        "failed_spills",
+        "restores",
+        "restored_tokens",
     }
 )
 """Figures that only rise during an actor's life; Prometheus wants `_total` behind them."""
@@ -78,9 +89,11 @@ class _Collector:
 
     def collect(self) -> Iterator[Metric]:
         snapshot = self._snapshot
-        for name in ("scheduler", "prompt_cache", "embedder"):
+        for name in ("scheduler", "prompt_cache", "embedder", "ssd_cache"):
             if name not in snapshot.absent:
                 yield from _actor(name, getattr(snapshot, name))
+        if snapshot.scheduler is not None and snapshot.scheduler.spilling is not None:
+            yield from _figures("spilling", asdict(snapshot.scheduler.spilling), {})
         yield from _actor("lease", snapshot.lease)
         yield from _actor("response_store", snapshot.response_store)
         yield from _actor("library", snapshot.library)

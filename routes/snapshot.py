@@ -15,6 +15,7 @@ from actors.gpu_lease.messages import LeaseStatistics
 from actors.library.messages import LibraryStatistics
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.messages import StoreStatistics
+from actors.spill.messages import SpillStatistics
 from routes.context import AppContext
 from routes.gate import GateStatistics
 from routes.preparation import PreparationStatistics
@@ -49,6 +50,7 @@ class Snapshot:
     response_store: StoreStatistics | None
     embedder: EmbedderStatistics | None
     library: LibraryStatistics | None
+    ssd_cache: SpillStatistics | None
     absent: frozenset[str] = frozenset()
     """Names of the fields above whose actors this server does not have."""
 
@@ -56,7 +58,8 @@ class Snapshot:
 async def take_snapshot(context: AppContext) -> Snapshot:
     """Ask all actors at once. Returns within two seconds, whoever is down."""
     embeddings, generates = context.embeddings, context.generates
-    scheduler, cache, lease, responses, embedder, library = await asyncio.gather(
+    spills = generates and context.settings.ssd_cache.enabled
+    others = asyncio.gather(
         _ask("generation scheduler", context.generation.statistics() if generates else _absent()),
         _ask("prompt cache", context.cache_statistics() if generates else _absent()),
         _ask("gpu lease", context.lease_statistics()),
@@ -64,17 +67,21 @@ async def take_snapshot(context: AppContext) -> Snapshot:
         _ask("embedder", embeddings.client.statistics() if embeddings else _absent()),
         _ask("library", context.library.statistics()),
     )
+    ssd = await _ask("SSD writer", context.spill_statistics() if spills else _absent())
+    scheduler, cache, lease, responses, embedder, library = await others
     try:
         description = context.generation.description
     except EngineUnavailable:
         description = None
     ingress = IngressStatistics(context.replica, context.gate.statistics(), context.preparation.statistics())
-    return Snapshot(ingress, description, scheduler, cache, lease, responses, embedder, library, _missing(context))
+    return Snapshot(ingress, description, scheduler, cache, lease, responses, embedder, library, ssd, _missing(context))
 
 
 def _missing(context: AppContext) -> frozenset[str]:
     generation = () if context.generates else ("scheduler", "prompt_cache")
-    return frozenset((*generation, *(() if context.embeddings else ("embedder",))))
+    ssd_cache = () if context.generates and context.settings.ssd_cache.enabled else ("ssd_cache",)
+    embedder = () if context.embeddings else ("embedder",)
+    return frozenset((*generation, *ssd_cache, *embedder))
 
 
 async def _absent() -> None:

@@ -12,6 +12,7 @@ from actors.library.messages import FitAnswer
 from routes.context import AppContext, batch_mode
 from routes.library import StandingFit
 from routes.snapshot import Snapshot, take_snapshot
+from routes.ssd_cache import ssd_cache
 from routes.wire import json_response
 
 
@@ -30,6 +31,7 @@ class StatsRoute:
                 "server": {"owner": "serve", "model": context.card.model_id, "started_at": context.started_at},
                 "prompt_cache": _prompt_cache(snapshot),
                 "response_store": _response_store(snapshot),
+                **({} if "ssd_cache" in snapshot.absent else {"ssd_cache": ssd_cache(snapshot)}),
                 "kv_quant": _kv_quant(fit),
                 "admission": _admission(snapshot, fit, context.settings.gpu_lease.memory_budget),
                 "batch": _batch(snapshot),
@@ -40,6 +42,7 @@ class StatsRoute:
                     "response_store": _plain(snapshot.response_store),
                     "embedder": _plain(snapshot.embedder),
                     "library": _plain(snapshot.library),
+                    "ssd_cache": _plain(snapshot.ssd_cache),
                     "ingress": _ingress(snapshot),
                 },
             }

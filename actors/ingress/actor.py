@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from actors.errors import CacheUnavailable
+from actors.errors import CacheUnavailable, EngineUnavailable
+from actors.generation.messages import Flushed
 from actors.gpu_lease.messages import LeaseStatistics
 from actors.ingress.embedding_link import EmbeddingLink
 from actors.ingress.link import SchedulerLink
@@ -21,6 +22,7 @@ from actors.models.lineup import Lineup
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
+from actors.spill.messages import SpillStatistics
 from routes.app import create_app
 from routes.context import AppContext, Embeddings
 from routes.embedding_tokenizer import EmbeddingTokenizer
@@ -48,6 +50,7 @@ class Ingress:
         responses: handle of the response store.
         library: handle of the library.
         embedder: handle of the embedder; None where no embedding model is served.
+        writer: handle of the SSD writer; None without an SSD tier.
     """
 
     def __init__(
@@ -61,11 +64,14 @@ class Ingress:
         responses: Any,
         library: Any,
         embedder: Any = None,
+        writer: Any = None,
     ) -> None:
         self._settings = settings
         self._lineup = lineup
         self._card = lineup.served
         self._embedder = embedder
+        self._scheduler = scheduler
+        self._writer = writer
         self._manager = manager
         self._lease_factory = lease
         self._lease: Any = None
@@ -92,6 +98,8 @@ class Ingress:
             lease_statistics=self._lease_statistics,
             responses=self._responses,
             library=self._library,
+            flush=self._flush,
+            spill_statistics=self._spill_statistics,
             output=output_format(tokenizer, settings.generation),
             preparation=Preparation(settings.ingress.preparation_threads, settings.ingress.preparation_queue),
             started_at=int(time.time()),
@@ -139,6 +147,22 @@ class Ingress:
                 await self._manager.close_session.remote(session)
         except Exception as error:
             raise CacheUnavailable("the prompt-cache manager does not answer; try again") from error
+
+    async def _flush(self, timeout_s: float) -> Flushed:
+        if self._scheduler is None:
+            return Flushed(attached=False)
+        try:
+            async with asyncio.timeout(timeout_s + PATIENCE_S):
+                return await self._scheduler.flush.remote(timeout_s)
+        except Exception as error:
+            raise EngineUnavailable("the generation scheduler does not answer") from error
+
+    async def _spill_statistics(self) -> SpillStatistics:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._writer.statistics.remote()
+        except Exception as error:
+            raise CacheUnavailable("the SSD writer does not answer; try again") from error
 
     async def _cache_statistics(self) -> CacheStatistics:
         return await self._manager.statistics.remote()

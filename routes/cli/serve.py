@@ -1,8 +1,8 @@
 """`troupe serve [CONFIG] [--model MODEL]`: the application of a config file, with a stop that loses nobody's answer.
 
 `serve run` ends everything within a second of a SIGTERM. This launcher starts the same application, and on SIGTERM or
-SIGINT refuses new requests, lets running ones finish, and only then stops Serve and Ray. A second signal ends it
-at once.
+SIGINT refuses new requests, lets running ones finish, waits for the disk, and only then stops Serve and Ray. A second
+signal ends it at once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ import yaml
 
 from actors import settings as configuration
 from actors.curtain import FAILED_MARK
+from actors.generation.messages import Flushed
 from actors.models.lineup import line_up
 from actors.ray_environment import RAY_ENVIRONMENT
 from actors.settings import Settings
+
+FLUSH_GRACE_S = 5.0
+"""How long a flush may take to answer after its own time is over."""
 
 LOOK_S = 0.2
 """How often a start looks whether it is done, or to be stopped."""
@@ -63,6 +67,7 @@ def serve(config: Path, model: str | None = None) -> int:
             if not _is_serving(name):
                 raise _NotServed  # stopped before it was ready, by a person or by an actor that could not start
             _drain(name, settings)
+            _flush(name, settings)
     except _NotServed:
         return 1
     return 0
@@ -168,3 +173,21 @@ def _drain(name: str, settings: Settings) -> None:
         print(f"Some requests did not finish within {limit:g} s.", file=sys.stderr, flush=True)
     except Exception as error:
         print(f"The server could not be drained: {error}", file=sys.stderr, flush=True)
+
+
+def _flush(name: str, settings: Settings) -> None:
+    """Make every stored prefix durable, or say what is lost."""
+    from ray import serve as ray_serve
+
+    if not settings.ssd_cache.enabled or "GenerationScheduler" not in _running(name):
+        return
+    limit = settings.ssd_cache.flush_timeout_s
+    try:
+        scheduler = ray_serve.get_deployment_handle("GenerationScheduler", name)
+        flushed: Flushed = scheduler.flush.remote(limit).result(timeout_s=limit + FLUSH_GRACE_S)
+    except Exception as error:
+        print(f"Stored prefixes could not be flushed: {error or type(error).__name__}", file=sys.stderr, flush=True)
+        return
+    lost = flushed.pending_snapshots + flushed.missing_snapshots
+    if lost:
+        print(f"{lost} stored prefixes are not on the disk and are lost.", file=sys.stderr, flush=True)

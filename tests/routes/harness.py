@@ -18,7 +18,16 @@ from transformers import PreTrainedTokenizerFast
 from actors.clock import FakeClock
 from actors.errors import CacheUnavailable, EngineUnavailable
 from actors.generation.grammar.constraint import Constraint
-from actors.generation.messages import Delta, Description, SchedulerStatistics, Score, Submit, choice_id
+from actors.generation.messages import (
+    Delta,
+    Description,
+    Flushed,
+    SchedulerStatistics,
+    Score,
+    SpillingStatistics,
+    Submit,
+    choice_id,
+)
 from actors.gpu_lease.messages import ClassStatistics, LeaseStatistics
 from actors.ids import Incarnation, IngressId, RequestId
 from actors.library.actor import Library
@@ -28,6 +37,7 @@ from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.actor import ResponseStore
 from actors.responses.client import ResponseStoreClient
 from actors.settings import LibrarySettings, Settings
+from actors.spill.messages import SpillStatistics
 from routes.app import create_app
 from routes.context import AppContext
 from routes.output import grammar_switch, output_format
@@ -131,6 +141,18 @@ class ScriptedGeneration:
         self.down = False
         self.closed_sessions: list[str] = []
         """What the prompt-cache manager was told."""
+        self.spilling: SpillingStatistics | None = None
+        """The scheduler's side of the SSD tier."""
+        self.flushes: list[float] = []
+        """How many seconds each flush was given."""
+        self.flushed = Flushed(attached=False)
+        """What a flush comes to."""
+
+    async def flush(self, timeout_s: float) -> Flushed:
+        if self.down:
+            raise EngineUnavailable("the generation scheduler does not answer")
+        self.flushes.append(timeout_s)
+        return self.flushed
 
     async def close_session(self, session: str) -> None:
         if self.down:
@@ -176,7 +198,8 @@ class ScriptedGeneration:
     async def statistics(self) -> SchedulerStatistics:
         if self.down:
             raise EngineUnavailable("the scheduler is restarting")
-        numbers = dict.fromkeys(SchedulerStatistics.__dataclass_fields__, 0)
+        numbers: dict[str, Any] = dict.fromkeys(SchedulerStatistics.__dataclass_fields__, 0)
+        numbers["spilling"] = self.spilling
         numbers.update(active_rows=2, waiting_rows=3, prefilling_rows=1, submitted_rows=9, kv_bytes=77)
         return SchedulerStatistics(**numbers)
 
@@ -263,6 +286,8 @@ def build(
         generation=generation,
         cache_statistics=cache_statistics,
         close_session=generation.close_session,
+        flush=generation.flush,
+        spill_statistics=spill_statistics,
         lease_statistics=lease_statistics,
         responses=ResponseStoreClient(Handle(ResponseStore(parsed.responses, clock))),
         library=LibraryClient(Handle(Library(_NOWHERE, hub_cache=Path("/nowhere"), clock=clock))),
@@ -291,6 +316,27 @@ def model_card(**changes: Any) -> ModelCard:
         "fingerprint": "f" * 64,
     }
     return ModelCard(**{**values, **changes})
+
+
+async def spill_statistics() -> SpillStatistics:
+    return SpillStatistics(
+        directory="/prefixes",
+        available=True,
+        problem=None,
+        entries=12,
+        size=3456,
+        max_size=9000,
+        written_records=11,
+        written_bytes=3000,
+        pending_records=2,
+        pending_bytes=200,
+        failed_writes=1,
+        refused_writes=0,
+        set_aside=1,
+        ssd_evictions=3,
+        longest_prefix_tokens=640,
+        mailbox_depth=0,
+    )
 
 
 async def cache_statistics() -> CacheStatistics:

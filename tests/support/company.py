@@ -25,6 +25,7 @@ from actors.models.lineup import line_up
 from actors.prompt_cache.actor import PromptCacheManager
 from actors.responses.actor import ResponseStore
 from actors.settings import LibrarySettings, Settings, parse
+from actors.spill.actor import SpillWriter
 from tests.support.handle import Handle
 from tests.support.server import free_port
 
@@ -80,9 +81,13 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
             lease = Handle(GpuLease(settings.gpu_lease, Path(folder) / "lease.json"))
             manager = PromptCacheManager(settings.prompt_cache)
             lineup = line_up(settings, progress=False)
-            scheduler = embedder = None
+            writer = scheduler = embedder = None
             if lineup.generates:
-                scheduler = GenerationScheduler(settings, lineup.served, Handle(manager), lambda: lease, "127.0.0.1")
+                if settings.ssd_cache.enabled:
+                    writer = SpillWriter(settings.ssd_cache)
+                scheduler = GenerationScheduler(
+                    settings, lineup.served, Handle(manager), lambda: lease, "127.0.0.1", writer and Handle(writer)
+                )
                 await scheduler.start()
             if lineup.embedding is not None:
                 embedder = Embedder(settings, lineup.embedding, lambda: lease, eager=not lineup.generates)
@@ -100,12 +105,13 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
                 responses,
                 Handle(library),
                 Handle(embedder),
+                Handle(writer),
             )
             await ingress.start()
             up.set_result(bell)
             await bell.wait()
             await ingress.stop()
-            for actor in filter(None, (embedder, scheduler, library)):
+            for actor in filter(None, (embedder, scheduler, writer, library)):
                 await actor.close()
             manager.close()
     except BaseException as error:

@@ -146,6 +146,7 @@ def run_server(
         settings[section] = {**settings.get(section, {}), **values} if isinstance(values, Mapping) else values
     # Short, because the path of a Unix socket may have 107 characters at most.
     with tempfile.TemporaryDirectory(prefix="troupe-") as folder:
+        settings["ssd_cache"] = {"dir": f"{folder}/prefixes", **settings.get("ssd_cache", {})}
         settings["library"] = {"state_dir": f"{folder}/state", **settings.get("library", {})}
         config = Path(folder) / "config.yaml"
         config.write_text(yaml.safe_dump(document), encoding="utf-8")
