@@ -123,7 +123,7 @@ def create_app(context: AppContext) -> Starlette:
         Door(
             "/admin/cache/flush",
             FlushRoute(context).flush,
-            POST=Operation("Make stored prefixes durable", "admin", refuses=(EngineUnavailable, CacheUnavailable)),
+            POST=Operation("Make stored prefixes durable", "admin", partly=(503,), refuses=(EngineUnavailable,)),
         ),
         Door("/health", HealthRoute(context).show, GET=Operation("Whether requests are served", "open")),
         Door("/stats", StatsRoute(context).show, GET=Operation("Figures of every actor")),

@@ -26,5 +26,7 @@ class Operation:
     """Type of its answer."""
     streams: bool = False
     """Whether it can also answer with server-sent events."""
+    partly: tuple[int, ...] = ()
+    """Statuses beside 200 under which it answers all the same, because not everything could be done."""
     refuses: tuple[type[TroupeError], ...] = ()
     """How it fails beside that."""

@@ -11,8 +11,8 @@ from pydantic.json_schema import models_json_schema
 
 from actors.errors import TroupeError
 from routes.door import Door
-from routes.errors import dialect_of, messages_error, responses_error
-from routes.openapi.errors import ErrorAnswer, MessagesErrorAnswer, ResponsesErrorAnswer
+from routes.errors import api_error, dialect_of, messages_error, responses_error
+from routes.openapi.errors import ApiErrorAnswer, ErrorAnswer, MessagesErrorAnswer, ResponsesErrorAnswer
 from routes.operation import Operation
 
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ def document(doors: Sequence[Door], version: str, keyed: bool) -> Json:
         keyed: whether callers need a key.
     """
     bodies = [one.body for door in doors for one in door.operations.values() if one.body is not None]
-    answers = (ErrorAnswer, MessagesErrorAnswer, ResponsesErrorAnswer)
+    answers = (ErrorAnswer, ApiErrorAnswer, MessagesErrorAnswer, ResponsesErrorAnswer)
     named, definitions = models_json_schema(
         [(model, "validation") for model in dict.fromkeys([*bodies, *answers])], ref_template=_REFERENCE
     )
@@ -93,10 +93,12 @@ def _responses(path: str, operation: Operation) -> Json:
     """The answer, the refusals that are a route's own, and those that any route may give."""
     content: Json = {operation.media: {"schema": {}}}
     if operation.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {"schema": {}}
     refusal = {"schema": {"$ref": _REFERENCE.format(model=_error_model(path).__name__)}}
     refused = {"content": {"application/json": refusal}}
     own = {str(error.status): {"description": _words(error), **refused} for error in operation.refuses}
+    either = {"application/json": {"schema": {"anyOf": [refusal["schema"], {"type": "object"}]}}}
+    own |= {str(status): {"description": "Not all of it is done.", "content": either} for status in operation.partly}
     return {
         "200": {"description": "Done.", "content": content},
         **own,
@@ -107,6 +109,7 @@ def _responses(path: str, operation: Operation) -> Json:
 
 def _error_model(path: str) -> type[BaseModel]:
     models: Mapping[object, type[BaseModel]] = {
+        api_error: ApiErrorAnswer,
         messages_error: MessagesErrorAnswer,
         responses_error: ResponsesErrorAnswer,
     }

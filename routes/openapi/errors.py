@@ -21,6 +21,13 @@ class ErrorAnswer(BaseModel):
     error: ErrorDetails
 
 
+class ApiErrorAnswer(BaseModel):
+    """An error of the routes that look after the server."""
+
+    ok: Literal[False]
+    error: str
+
+
 class MessagesErrorDetails(BaseModel):
     """What went wrong, in the Messages protocol."""
 

@@ -69,4 +69,4 @@ class SearchQuery(Described):
 class LibraryQuery(Described):
     """How to look."""
 
-    refresh: Literal["1"] | None = Field(None, description="Look at the disk anew.")
+    refresh: str | None = Field(None, description="1 looks at the disk anew.")

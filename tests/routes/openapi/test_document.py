@@ -57,6 +57,7 @@ async def test_keys_are_described_only_where_there_are_some() -> None:
         ("/v1/chat/completions", "ErrorAnswer"),
         ("/v1/messages", "MessagesErrorAnswer"),
         ("/v1/responses", "ResponsesErrorAnswer"),
+        ("/api/gc/execute", "ApiErrorAnswer"),
     ],
 )
 async def test_errors_are_described_in_their_protocols_shape(path: str, model: str) -> None:
