@@ -15,6 +15,7 @@ from actors.errors import StartError
 from actors.library.messages import LibraryEntry
 from actors.models import architecture
 from actors.models.card import read_card
+from actors.models.embedding_card import ENCODERS, is_embedding_model, read_embedding_card
 from actors.models.experts import expert_bytes
 from actors.models.fit import Fit, Load, assess
 from actors.models.layers import read_layers
@@ -102,6 +103,8 @@ def _config(snapshot: Path) -> dict[str, Any]:
 
 def tier(config: dict[str, Any]) -> str | None:
     """`targeted`, `generic` or None: see `LibraryEntry`."""
+    if config.get("model_type") in ENCODERS:
+        return "targeted"
     module = architecture.module_of(config)
     if module is None:
         return None
@@ -118,7 +121,10 @@ def _quantization(config: dict[str, Any]) -> tuple[int | None, int | None]:
 
 def _servable(snapshot: Path, repo_id: str) -> bool:
     try:
-        read_card(snapshot, repo_id)
+        if is_embedding_model(snapshot, repo_id):
+            read_embedding_card(snapshot, repo_id)
+        else:
+            read_card(snapshot, repo_id)
     except StartError as error:
         log.debug("%s cannot be served: %s", repo_id, error.message)
         return False

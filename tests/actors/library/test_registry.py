@@ -67,6 +67,15 @@ def test_what_mlx_lm_loads_under_another_name_is_generic(cache: HubCache) -> Non
     assert (found["acme/alien"].tier, found["acme/alien"].servable, found["acme/alien"].fit) == (None, False, None)
 
 
+@pytest.mark.parametrize(("kind", "servable"), [("bert", True), ("roberta", True), ("deberta", False)])
+def test_encoders_are_models_too(cache: HubCache, kind: str, servable: bool) -> None:
+    config = {"model_type": kind, "hidden_size": 8, "vocab_size": 9, "max_position_embeddings": 16, "pad_token_id": 1}
+    files = {"config.json": json.dumps(config).encode(), "model.safetensors": WEIGHTS, "tokenizer.json": b"{}"}
+    cache.snapshot("acme/encoder", "a", files, "main")
+    entry = rows(cache)["acme/encoder"]
+    assert (entry.servable, entry.tier) == (servable, "targeted" if servable else None)
+
+
 def test_main_counts_else_the_newest_snapshot(cache: HubCache) -> None:
     files = {"config.json": CONFIG, "model.safetensors": WEIGHTS}
     old = cache.snapshot("acme/a", "1", files)
