@@ -21,7 +21,7 @@ from routes.embedding_only import refusal
 from routes.errors import messages_error
 from routes.generation import Protocol
 from routes.order import Order
-from routes.parts import Content, Part, Reasoning, ToolCall
+from routes.parts import Content, Part, Reasoning, ToolCall, joined
 from routes.schema.fields import Body
 from routes.schema.message_request import MessageRequest, read_message_request
 from routes.shape import Choice, Usage
@@ -138,7 +138,7 @@ class MessageShape:
 
     def _content(self, parts: Sequence[Part]) -> list[dict[str, object]]:
         blocks: list[dict[str, object]] = []
-        for part in _joined(parts):
+        for part in joined(parts):
             if isinstance(part, ToolCall):
                 arguments = msgspec.Raw(part.arguments.encode("utf-8", "replace"))
                 blocks.append({"type": "tool_use", "id": tool_use_id(), "name": part.name, "input": arguments})
@@ -148,20 +148,6 @@ class MessageShape:
                 signature = _signature(hashlib.sha256(part.text.encode("utf-8", "replace")).digest())
                 blocks.append(_thinking(part.text if self._shows_thinking else "", signature))
         return blocks
-
-
-def _joined(parts: Sequence[Part]) -> list[Part]:
-    """Neighbours of a kind as one, where they are text."""
-    joined: list[Part] = []
-    for part in parts:
-        last = joined[-1] if joined else None
-        if isinstance(part, Content) and isinstance(last, Content):
-            joined[-1] = Content(last.text + part.text)
-        elif isinstance(part, Reasoning) and isinstance(last, Reasoning):
-            joined[-1] = Reasoning(last.text + part.text)
-        else:
-            joined.append(part)
-    return joined
 
 
 def _thinking(text: str, signature: str) -> dict[str, object]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Protocol
 
 
@@ -33,6 +35,20 @@ class ToolCall:
 
 
 Part = Content | Reasoning | ToolCall
+
+
+def joined(parts: Sequence[Part]) -> list[Part]:
+    """The same parts, with neighbouring pieces of a kind made one where they are text."""
+    if len(parts) < 2:
+        return list(parts)
+    runs: list[Part] = []
+    for kind, run in groupby(parts, type):
+        if kind is ToolCall:
+            runs += run
+        else:
+            text = "".join(part.text for part in run if not isinstance(part, ToolCall))
+            runs.append(Content(text) if kind is Content else Reasoning(text))
+    return runs
 
 
 class Splitter(Protocol):

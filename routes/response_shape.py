@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from routes.errors import error_message
-from routes.parts import Content, Part, Reasoning, ToolCall
+from routes.parts import Part, Reasoning, ToolCall, joined
 from routes.response_items import Numbered, TextItem, call_item
 from routes.schema.response_items import Item
 from routes.shape import Choice, Usage
@@ -67,7 +67,7 @@ class ResponseShape:
 
     def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
         (choice,) = choices
-        self.pieces(0, _joined(choice.parts))
+        self.pieces(0, joined(choice.parts))
         self.closing(0, choice.finish, usage)
         return json_bytes(self.response)
 
@@ -117,22 +117,3 @@ def _usage(usage: Usage) -> dict[str, object]:
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "lane": usage.lane,
     }
-
-
-def _joined(parts: Sequence[Part]) -> list[Part]:
-    """The same parts, with neighbouring pieces of text made one."""
-    runs: list[tuple[type[Part], list[Part]]] = []
-    for part in parts:
-        if runs and not isinstance(part, ToolCall) and runs[-1][0] is type(part):
-            runs[-1][1].append(part)
-        else:
-            runs.append((type(part), [part]))
-    return [_one(run) for _, run in runs]
-
-
-def _one(run: Sequence[Part]) -> Part:
-    first = run[0]
-    if isinstance(first, ToolCall):
-        return first
-    text = "".join(part.text for part in run if not isinstance(part, ToolCall))
-    return Content(text) if isinstance(first, Content) else Reasoning(text)

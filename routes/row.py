@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from actors.generation.messages import Delta, Score
 from routes.detokenize import Detokenizer
-from routes.parts import Part, Reasoning, Splitter, ToolCall
+from routes.parts import Part, Reasoning, Splitter, ToolCall, joined
 from routes.stops import StopMatcher
 
 
@@ -20,7 +20,7 @@ class RowAnswer:
         self.finish: str | None = None
         """`stop` (end token, stop string or complete grammar), `length` or `tool_calls`; None while the row runs."""
         self.completion_tokens = 0
-        """Tokens generated: an end token counts, tokens after a stop string do not."""
+        """Tokens generated: an end token counts, tokens after a stop string or the only call allowed do not."""
         self.cached_tokens = 0
         """Prompt tokens that came from the prompt cache."""
         self.reasoning_tokens = 0
@@ -47,20 +47,43 @@ class RowAnswer:
             return []
         if delta.cached_tokens is not None:
             self.cached_tokens = delta.cached_tokens
-        text = "".join([self._take(token) for token in self._worded(delta)])
-        ended = delta.finish is not None and self._matcher.matched is None
-        if ended:
+        parts: list[Part] = []
+        for token in self._worded(delta):
+            if self._complete:
+                break
+            parts += self._take(token)
+        if delta.finish is not None and not self._complete:
             self.completion_tokens += len(delta.tokens) - len(self._worded(delta))
-            text += self._matcher.feed(self._detokenizer.flush()) + self._matcher.flush()
+            parts += self._end()
         if delta.scores:
             counted = self.completion_tokens - len(self.scored)
             self.scored += list(zip(delta.tokens, delta.scores, strict=True))[:counted]
+        self.finish = self._finish(delta)
+        return joined(parts)
+
+    @property
+    def _complete(self) -> bool:
+        """Whether a stop string, or the only call allowed, has come: no later token counts."""
+        return self._matcher.matched is not None or self._splitter.done
+
+    def _take(self, token: int) -> list[Part]:
+        """Tokens are split one by one, so that every count is the same however they are dealt out."""
+        self.completion_tokens += 1
+        text = self._matcher.feed(self._detokenizer.feed(token))
         parts = self._splitter.feed(text) if text else []
-        if ended or self._matcher.matched is not None:
-            parts += self._splitter.flush()
+        if self._matcher.matched is not None:
+            parts = [*parts, *self._splitter.flush()]
+        return self._counted(parts)
+
+    def _end(self) -> list[Part]:
+        """What was held back when the row ended."""
+        text = self._matcher.feed(self._detokenizer.flush()) + self._matcher.flush()
+        parts = self._splitter.feed(text) if text else []
+        return self._counted([*parts, *self._splitter.flush()])
+
+    def _counted(self, parts: list[Part]) -> list[Part]:
         self.calls += sum(isinstance(part, ToolCall) for part in parts)
         self._count_reasoning(parts)
-        self.finish = self._finish(delta)
         return parts
 
     def _count_reasoning(self, parts: Sequence[Part]) -> None:
@@ -82,9 +105,3 @@ class RowAnswer:
     def _worded(self, delta: Delta) -> Sequence[int]:
         """The tokens that are text: all but a closing end token."""
         return delta.tokens[:-1] if delta.finish == "stop" else delta.tokens
-
-    def _take(self, token: int) -> str:
-        if self._matcher.matched is not None:
-            return ""
-        self.completion_tokens += 1
-        return self._matcher.feed(self._detokenizer.feed(token))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from routes.parts import Content, Part
+from routes.parts import Content, Part, joined
 from routes.tools.format import Calls, Incomplete, NotMarkup, ToolFormat, Tools
 
 _WHITESPACE: Final = " \t\r\n"
@@ -55,7 +55,7 @@ class ToolSplitter:
         parts: list[Part] = []
         while text and not self.done:
             text = self._pass(text, parts) if self._markup is None else self._collect(self._markup, text, parts)
-        return _joined(parts)
+        return joined(parts)
 
     def flush(self) -> list[Part]:
         """The text has ended: markup that is not complete is read as far as it can be, and else is content."""
@@ -70,7 +70,7 @@ class ToolSplitter:
         held, self._held = self._held, ""
         self._show(held, parts)
         space = self._take_space()
-        return _joined([*parts, Content(space)] if space else parts)
+        return joined([*parts, Content(space)] if space else parts)
 
     def _cut_off(self, rest: str) -> bool:
         """Whether what follows a call at the end of all text is only the beginning of its closing marks."""
@@ -206,15 +206,3 @@ def _overlap(text: str, opener: str) -> int:
         if text.endswith(opener[:length]):
             return length
     return 0
-
-
-def _joined(parts: Sequence[Part]) -> list[Part]:
-    """The same parts, with neighbouring pieces of content made one."""
-    joined: list[Part] = []
-    for part in parts:
-        last = joined[-1] if joined else None
-        if isinstance(part, Content) and isinstance(last, Content):
-            joined[-1] = Content(last.text + part.text)
-        else:
-            joined.append(part)
-    return joined

@@ -1,13 +1,21 @@
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.generation.messages import Delta
 from actors.ids import RequestId
-from routes.parts import Content
+from routes.output import Chain, OneCall
+from routes.parts import Content, Part, Splitter, joined
+from routes.reasoning.harmony import HarmonySplitter
 from routes.reasoning.plain import PlainSplitter
 from routes.reasoning.tags import TagSplitter
 from routes.row import RowAnswer
+from routes.tools.families import format_named
+from routes.tools.splitter import ToolSplitter
 from tests.routes.harness import END, byte_tokenizer
+from tests.routes.reading import hermes
 
 tokenizer = byte_tokenizer()
 NAME = RequestId("row")
@@ -97,3 +105,59 @@ def test_tokens_of_thinking_are_counted_apart() -> None:
         answer.feed(delta(piece))
     answer.feed(delta("", "stop"))
     assert (answer.reasoning_tokens, answer.completion_tokens) == (3, 19)
+
+
+WEATHER = {"weather": {"type": "object", "properties": {"city": {"type": "string"}}}}
+CALLED = hermes("weather", city="Rome")
+HARMONY_CALL = '<|channel|>commentary to=functions.weather<|message|>{"city": "Rome"}<|call|>'
+
+
+def hermes_splitter(parallel: bool) -> Splitter:
+    calls = ToolSplitter(format_named("hermes"), WEATHER, parallel)
+    return Chain(TagSplitter("<think>", "</think>", opened=True), calls)
+
+
+def said(answer: RowAnswer, *deltas: Delta) -> list[Part]:
+    """All parts of a row, and that nothing of it is told twice."""
+    parts = [part for piece in deltas for part in answer.feed(piece)]
+    assert answer.feed(delta("more", "length")) == []
+    return joined(parts)
+
+
+@pytest.mark.parametrize(
+    ("splitter", "call"),
+    [
+        (lambda: hermes_splitter(parallel=False), "</think>" + CALLED),
+        (lambda: OneCall(HarmonySplitter(WEATHER, opened=False)), HARMONY_CALL),
+    ],
+    ids=["markup", "harmony"],
+)
+@pytest.mark.parametrize("rest", ["", "\n", CALLED, HARMONY_CALL, "END"])
+def test_tokens_after_the_only_call_allowed_do_not_count(
+    splitter: Callable[[], Splitter], call: str, rest: str
+) -> None:
+    answer = RowAnswer(tokenizer.detokenizer(), ("END",), splitter())
+    answer.feed(delta(call + rest, "stop"))
+    assert (answer.finish, answer.calls, answer.stop) == ("tool_calls", 1, None)
+    assert answer.completion_tokens == len(tokenizer.encode(call))
+
+
+@given(
+    st.lists(st.sampled_from(["Hm.", "</think>", "So é", CALLED, "\n", "END", "<think>", "😀"]), max_size=6),
+    st.booleans(),
+    st.sampled_from(["stop", "length"]),
+    st.data(),
+)
+def test_parts_and_counts_do_not_depend_on_how_tokens_are_dealt_out(
+    words: list[str], parallel: bool, finish: str, data: st.DataObject
+) -> None:
+    whole, dealt = (RowAnswer(tokenizer.detokenizer(), ("END",), hermes_splitter(parallel)) for _ in range(2))
+    row_ends = delta("".join(words), finish)
+    expected = said(whole, row_ends)
+    tokens = row_ends.tokens
+    cuts = sorted(data.draw(st.lists(st.integers(0, max(0, len(tokens) - 1)), max_size=8)))
+    pieces = [Delta(NAME, tokens[start:end]) for start, end in zip([0, *cuts[:-1]], cuts, strict=False)]
+    pieces.append(Delta(NAME, tokens[cuts[-1] if cuts else 0 :], finish=finish))
+    assert said(dealt, *pieces) == expected
+    assert (dealt.finish, dealt.stop, dealt.calls) == (whole.finish, whole.stop, whole.calls)
+    assert (dealt.completion_tokens, dealt.reasoning_tokens) == (whole.completion_tokens, whole.reasoning_tokens)
