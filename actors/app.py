@@ -269,6 +269,9 @@ class _ResponseStore(_Deployment):
     async def find(self, response_id: Any) -> Any:
         return await self.actor.find(response_id)
 
+    async def holding(self, items: Any) -> Any:
+        return await self.actor.holding(items)
+
     async def forget(self, response_id: Any) -> bool:
         return await self.actor.forget(response_id)
 

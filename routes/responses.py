@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -17,6 +17,7 @@ from routes.conversation import chat_prompt
 from routes.generation import Protocol
 from routes.order import Order
 from routes.prompt import Prompt
+from routes.references import dereferenced
 from routes.response_shape import ResponseShape
 from routes.schema.chat import ChatCompletion, template_variables
 from routes.schema.fields import Body
@@ -67,12 +68,13 @@ class _Answer:
         response = self._shape.response
         name, previous = RequestId(str(response["id"])), self._asked.previous
         turn = Turn(_input(self._asked.input), json_bytes(response))
+        items = tuple(str(item["id"]) for item in self._shape.output)
         try:
-            kept = await self._store.keep(Keep(name, RequestId(previous) if previous else None, turn))
+            kept = await self._store.keep(Keep(name, RequestId(previous) if previous else None, turn, items))
             if kept is Kept.ORPHANED:
                 # The response it continues is gone since, so this one carries the whole conversation itself.
                 turn = Turn(_input([*self._past.items, *self._asked.input]), turn.response)
-                kept = await self._store.keep(Keep(name, None, turn))
+                kept = await self._store.keep(Keep(name, None, turn, items))
         except StoreUnavailable:
             return
         if kept is not Kept.STORED:
@@ -105,6 +107,7 @@ async def resumed(store: ResponseStoreClient, previous: str | None) -> Past:
 async def _read(context: AppContext, body: Body, headers: Mapping[str, str]) -> Order:
     asked = read_response_request(body, headers)
     past = await resumed(context.responses, asked.previous)
+    asked = replace(asked, input=await dereferenced(context.responses, asked.input, past.items))
     items = (*past.items, *asked.input)
     instructions = past.instructions if asked.instructions is None else asked.instructions
     tools = read_response_tools(body, _added_tools(items))

@@ -34,6 +34,11 @@ class ResponseStore:
         with self._message():
             return self._stored.find(response_id)
 
+    async def holding(self, items: tuple[str, ...]) -> tuple[bytes, ...]:
+        """JSON of the responses that have these items in their output; what nobody has is passed over."""
+        with self._message():
+            return self._stored.holding(items)
+
     async def forget(self, response_id: RequestId) -> bool:
         """Drop a response; whether there was one."""
         with self._message():

@@ -39,6 +39,9 @@ class ResponseStoreClient:
     async def find(self, response_id: RequestId) -> bytes | None:
         return await self._ask(self._store.find.remote(response_id))
 
+    async def holding(self, items: tuple[str, ...]) -> tuple[bytes, ...]:
+        return await self._ask(self._store.holding.remote(items))
+
     async def forget(self, response_id: RequestId) -> bool:
         return await self._ask(self._store.forget.remote(response_id))
 

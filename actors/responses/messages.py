@@ -3,6 +3,7 @@
     keep(Keep)       -> Kept                     store a complete response
     thread(id)       -> tuple[Turn, ...] | None  the conversation that ends with a response
     find(id)         -> bytes | None             the response itself
+    holding(items)   -> tuple[bytes, ...]        the responses that output items are in
     forget(id)       -> bool                     whether there was one
     statistics()     -> StoreStatistics
 
@@ -37,6 +38,8 @@ class Keep:
     """Response that it continues; None for the beginning of a conversation."""
     turn: Turn
     """What to keep."""
+    items: tuple[str, ...] = ()
+    """Ids of its output items, by which later requests may refer to them."""
 
 
 class Kept(Enum):

@@ -7,7 +7,7 @@ be found needs it. So a response stands for its whole conversation, also when an
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from actors.clock import Clock
@@ -24,6 +24,8 @@ class _Node:
 
     turn: Turn
     before: _Node | None
+    items: tuple[str, ...]
+    """Ids of its output items."""
     users: int = 0
     """Responses that end here, and turns that come next."""
 
@@ -55,6 +57,8 @@ class StoredResponses:
         self._size = 0
         self._nodes: OrderedDict[RequestId, _Node] = OrderedDict()
         """Least recently used first."""
+        self._holders: dict[str, RequestId] = {}
+        """Output item -> the response it is in."""
         self._deadlines: OrderedDict[RequestId, float] = OrderedDict()
         """Oldest first."""
         self._hits = self._misses = self._evictions = self._expirations = 0
@@ -67,11 +71,12 @@ class StoredResponses:
         before = None if message.previous is None else self._nodes.get(message.previous)
         if before is None and message.previous is not None:
             return Kept.ORPHANED
-        node = _Node(message.turn, before)
+        node = _Node(message.turn, before, message.items)
         if sum(turn.size for turn in node.past()) > self._max_bytes:
             return Kept.TOO_LARGE
         self._hold(node)
         self._nodes[message.response_id] = node
+        self._holders.update(dict.fromkeys(message.items, message.response_id))
         self._deadlines[message.response_id] = self._clock.now() + self._ttl_s
         while self._size > self._max_bytes:
             self._drop(next(iter(self._nodes)))
@@ -87,6 +92,14 @@ class StoredResponses:
         """One response."""
         node = self._use(response_id)
         return None if node is None else node.turn.response
+
+    def holding(self, items: Sequence[str]) -> tuple[bytes, ...]:
+        """The responses that have these items in their output, each once. What nobody has is passed over."""
+        self._expire()
+        names = [self._holders.get(item) for item in items]
+        self._misses += names.count(None)
+        found = [self._use(name) for name in dict.fromkeys(names) if name is not None]
+        return tuple(node.turn.response for node in found if node is not None)
 
     def forget(self, response_id: RequestId) -> bool:
         """Drop a response. What others continue stays with them."""
@@ -128,6 +141,8 @@ class StoredResponses:
             faults.append("the size is over the budget")
         if self._nodes.keys() != self._deadlines.keys():
             faults.append("responses and deadlines disagree")
+        if any(name not in self._nodes or item not in self._nodes[name].items for item, name in self._holders.items()):
+            faults.append("an item is said to be in a response that has it not")
         return faults
 
     def _use(self, response_id: RequestId) -> _Node | None:
@@ -158,6 +173,9 @@ class StoredResponses:
     def _drop(self, response_id: RequestId) -> None:
         node: _Node | None = self._nodes.pop(response_id)
         del self._deadlines[response_id]
+        for item in node.items:
+            if self._holders.get(item) == response_id:
+                del self._holders[item]
         while node is not None:
             node.users -= 1
             if node.users:

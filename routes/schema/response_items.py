@@ -19,6 +19,8 @@ from routes.schema.response_tools import INPUT
 Item = Mapping[str, object]
 """One input or output item, as it travels."""
 
+REFERENCE = "item_reference"
+"""Type of an item that stands for another one, which has been an output."""
 _ROLES = ("user", "assistant", "system", "developer")
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _LOCAL = {
@@ -65,6 +67,8 @@ _LEFT_OUT = frozenset(
 
 def read_items(given: object) -> tuple[Item, ...]:
     """`input` as items: a string is a user's message. Only their types are checked; `conversation` reads the rest.
+
+    References are among them, as `{"type": "item_reference", "id": …}`.
 
     Raises:
         InvalidRequest: there is no input, or an item is none.
@@ -195,8 +199,8 @@ def _typed(where: str, item: object) -> Item:
     kind = item.get("type")
     if kind is None and "role" in item:
         kind = "message"
-    if kind == "item_reference" or (kind is None and "id" in item):
-        raise InvalidRequest(f"{where} is a reference: send the item itself, or previous_response_id")
+    if kind == REFERENCE or (kind is None and "id" in item):
+        return {"type": REFERENCE, "id": _required(where, "id", item)}
     known = ("message", "function_call", "custom_tool_call", *_LOCAL, *_OUTPUTS)
     if not isinstance(kind, str) or (kind not in known and kind not in _LEFT_OUT):
         raise InvalidRequest(f"{where}.type is not known")

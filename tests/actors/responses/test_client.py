@@ -43,11 +43,12 @@ class Silent:
 
 async def test_the_store_answers_through_its_handle() -> None:
     client = ResponseStoreClient(Handle(ResponseStore(ResponseSettings(), FakeClock())))
-    assert await client.keep(Keep(NAME, None, TURN)) is Kept.STORED
+    assert await client.keep(Keep(NAME, None, TURN, ("msg_1",))) is Kept.STORED
     assert await client.find(NAME) == b"{}"
     assert await client.thread(NAME) == (TURN,)
+    assert await client.holding(("msg_1", "msg_2")) == (b"{}",)
     statistics = await client.statistics()
-    assert (statistics.entries, statistics.hits, statistics.mailbox_depth) == (1, 2, 1)
+    assert (statistics.entries, statistics.hits, statistics.mailbox_depth) == (1, 3, 1)
     assert await client.forget(NAME)
     assert not await client.forget(NAME)
 

@@ -18,8 +18,8 @@ def turn(name: str) -> Turn:
     return Turn(b"x" * (UNIT - OVERHEAD - len(response)), response)
 
 
-def message(name: str, previous: str | None = None) -> Keep:
-    return Keep(RequestId(name), None if previous is None else RequestId(previous), turn(name))
+def message(name: str, previous: str | None = None, *items: str) -> Keep:
+    return Keep(RequestId(name), None if previous is None else RequestId(previous), turn(name), items)
 
 
 def store(units: int = 10, ttl_s: float = 60.0, clock: FakeClock | None = None) -> StoredResponses:
@@ -110,6 +110,33 @@ def test_keeping_twice_changes_nothing() -> None:
     assert stored.check() == []
 
 
+def test_a_response_is_found_by_its_items() -> None:
+    stored = store()
+    stored.keep(message("a", None, "i", "j"))
+    stored.keep(message("b", None, "k"))
+    assert stored.holding(["j", "k", "i", "x"]) == (b"a", b"b")
+    assert (stored.statistics(0).hits, stored.statistics(0).misses) == (2, 1)
+
+
+def test_items_go_with_their_response() -> None:
+    stored = store(units=2)
+    stored.keep(message("a", None, "i"))
+    stored.keep(message("b", None, "j"))
+    assert stored.holding(["i"]) == (b"a",)
+    stored.keep(message("c", None, "k"))
+    assert stored.holding(["i", "j", "k"]) == (b"a", b"c")
+    stored.forget(RequestId("a"))
+    assert stored.holding(["i"]) == ()
+
+
+def test_items_of_a_response_that_only_serves_as_a_past_are_not_found() -> None:
+    stored = store()
+    stored.keep(message("a", None, "i"))
+    stored.keep(message("b", "a", "j"))
+    stored.forget(RequestId("a"))
+    assert stored.holding(["i", "j"]) == (b"b",)
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_questions_are_counted(known: bool) -> None:
     stored = store()
@@ -124,6 +151,7 @@ STEPS = st.one_of(
     st.tuples(st.just("keep"), NAMES, st.none() | NAMES),
     st.tuples(st.just("forget"), NAMES, st.none()),
     st.tuples(st.just("thread"), NAMES, st.none()),
+    st.tuples(st.just("holding"), NAMES, st.none()),
     st.tuples(st.just("wait"), NAMES, st.none()),
 )
 
@@ -134,12 +162,14 @@ def test_whatever_happens_the_books_are_right(steps: list[tuple[str, str, str | 
     stored = store(units, ttl_s=3, clock=clock)
     for step, name, previous in steps:
         if step == "keep":
-            stored.keep(message(name, previous))
+            stored.keep(message(name, previous, f"item {previous}", f"item {name}"))
         elif step == "forget":
             stored.forget(RequestId(name))
         elif step == "thread":
             found = names(stored.thread(RequestId(name)))
             assert found is None or found[-1] == name
+        elif step == "holding":
+            assert all(stored.find(RequestId(held.decode())) for held in stored.holding([f"item {name}"]))
         else:
             clock.advance(1)
         assert stored.check() == []

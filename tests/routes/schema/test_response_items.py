@@ -144,8 +144,9 @@ def test_a_result_without_its_call_is_a_result() -> None:
         ([{"type": "video"}], r"input\[0\]\.type is not known"),
         ([{}], r"input\[0\]\.type is not known"),
         ([{"type": 5}], r"input\[0\]\.type is not known"),
-        ([{"id": "msg_1"}], r"input\[0\] is a reference"),
-        ([{"type": "item_reference", "id": "msg_1"}], r"input\[0\] is a reference"),
+        ([{"id": ""}], r"input\[0\]\.id must be a non-empty string"),
+        ([{"type": "item_reference"}], r"input\[0\]\.id must be a non-empty string"),
+        ([{"type": "item_reference", "id": ["msg_1"]}], r"input\[0\]\.id must be a non-empty string"),
         ([{"role": "tool", "content": "x"}], r"input\[0\]\.role must be one of"),
         ([{"role": "user"}], r"input\[0\]\.content must be a string or an array"),
         ([message("user", {"type": "input_text"})], r"input\[0\]\.content\[0\]\.text must be a string"),
@@ -167,6 +168,11 @@ def test_a_result_without_its_call_is_a_result() -> None:
 def test_what_is_wrong_is_said_where_it_is(given: object, fault: str) -> None:
     with pytest.raises(InvalidRequest, match=fault):
         conversation(read_items(given), None, "org/tiny")
+
+
+@pytest.mark.parametrize("given", [{"id": "msg_1"}, {"type": "item_reference", "id": "msg_1"}])
+def test_what_has_only_an_id_is_a_reference(given: dict[str, object]) -> None:
+    assert read_items([given]) == ({"type": "item_reference", "id": "msg_1"},)
 
 
 def test_instructions_alone_are_a_conversation() -> None:
