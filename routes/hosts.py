@@ -34,7 +34,7 @@ class HostRules:
     def fault(self, scope: Scope) -> RequestError | None:
         """What is wrong with a request's `Host` or `Origin`; None when nothing is."""
         headers = Headers(scope=scope)
-        hosts = headers.getlist("host")
+        hosts = [host.strip() for host in headers.getlist("host")]
         if len(hosts) > 1 or (not hosts and scope.get("http_version", "1.1") != "1.0"):
             return InvalidRequest("a request has exactly one Host header")
         if hosts and not self.answers_to(hosts[0]):

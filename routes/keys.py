@@ -103,7 +103,7 @@ def _anyone(host: str) -> Caller:
 
 def _candidates(headers: Headers) -> Iterable[str]:
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    return headers.get("x-api-key", ""), token.strip() if scheme.lower() == "bearer" else ""
+    return headers.get("x-api-key", "").strip(), token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _digest(key: bytes) -> bytes:
