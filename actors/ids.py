@@ -30,8 +30,17 @@ def embedding_id() -> RequestId:
     return RequestId(f"embd-{secrets.token_hex(12)}")
 
 
+def transcription_id() -> RequestId:
+    return RequestId(f"trsc-{secrets.token_hex(12)}")
+
+
 def response_id() -> RequestId:
     return RequestId(f"resp_{secrets.token_hex(12)}")
+
+
+def audio_session_id(replica: str) -> str:
+    """A live transcription; its name says which replica opened it."""
+    return f"asess-{replica}.{secrets.token_hex(16)}"
 
 
 def message_id() -> RequestId:
