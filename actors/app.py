@@ -23,6 +23,7 @@ from actors.errors import StartError
 from actors.models.card import ModelCard
 from actors.models.embedding_card import EmbeddingCard
 from actors.models.lineup import Lineup, line_up
+from actors.server_settings import misgivings
 from actors.settings import Settings, parse
 
 log = logging.getLogger("troupe.app")
@@ -344,6 +345,8 @@ def build(args: dict[str, Any]) -> Application:
     with curtain.falls_on_failure():
         settings = parse(args)
         logs.configure(settings.logging)
+        for sentence in misgivings(args, settings.server):
+            log.warning(sentence)
         lineup = line_up(settings, progress=True)
         if lineup.generates and not lineup.served.eos_token_ids:
             log.warning("%s names no end token; answers end at max_tokens only", lineup.served.model_id)

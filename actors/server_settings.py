@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -89,6 +89,39 @@ class ServerSettings(Section):
         if _double(values):
             raise ValueError("two API keys are the same")
         return self
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def misgivings(args: Mapping[str, Any], settings: ServerSettings) -> list[str]:
+    """Sentences for whoever starts a server that is more open than it may seem.
+
+    Args:
+        args: of the application, as they came: they tell whether a key was written out.
+        settings: what was made of them.
+    """
+    found: list[str] = []
+    keys = settings.api_key is not None or bool(settings.api_keys)
+    if not keys and not is_loopback(settings.host):
+        found.append(f"server.host {settings.host} is open to all who reach it: there are no API keys")
+    server = args.get("server")
+    if isinstance(server, Mapping) and any(_written_out(server)):
+        found.append(
+            "an API key is written out in the configuration, where Ray's dashboard shows it; env:NAME hides it"
+        )
+    return found
+
+
+def _written_out(server: Mapping[str, Any]) -> Iterator[bool]:
+    given = [server.get("api_key"), *(entry.get("key") for entry in server.get("api_keys") or ())]
+    for key in given:
+        yield isinstance(key, str) and not key.startswith("env:")
 
 
 def _double(values: Sequence[str]) -> str | None:

@@ -15,8 +15,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.errors import Forbidden, InvalidRequest, RequestError
-from actors.server_settings import ServerSettings
-from routes.keys import is_loopback
+from actors.server_settings import ServerSettings, is_loopback
 from routes.refusal import turn_away
 
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@?#\s]+)(?::([0-9]{1,5}))?", re.IGNORECASE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from actors.errors import Forbidden
-from actors.server_settings import ServerSettings
+from actors.server_settings import ServerSettings, is_loopback
 
 Right = Literal["open", "inference", "admin"]
 """What a route asks of its caller: nothing, that it may use the models, or that it may change the server."""
@@ -65,14 +64,6 @@ class KeyRing:
             if any(matches):
                 found = Caller(name, rights, f"the API key named {name!r} does not open this route")
         return found
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def remember(scope: Scope, caller: Caller) -> None:

@@ -85,8 +85,8 @@ class ChatMessage(Described):
     name: str | None = None
     tool_call_id: str | None = None
     tool_calls: list[ToolCall] | None = Field(None, description="Of an assistant.")
-    reasoning: str | None = None
-    reasoning_content: str | None = Field(None, description="Another name of `reasoning`, which it beats.")
+    reasoning: Any = Field(None, description="What an assistant thought, as text; of others it is not looked at.")
+    reasoning_content: Any = Field(None, description="Another name of `reasoning`, which it beats.")
 
 
 class Function(Described):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.errors import StartError
+from actors.server_settings import is_loopback, misgivings
 from actors.settings import parse
 
 PEARL = "pearl-of-great-price"
@@ -75,3 +76,33 @@ def test_a_host_is_a_name_or_an_address(host: str) -> None:
 def test_what_is_no_host_is_told_so(host: str) -> None:
     with pytest.raises(StartError, match=r"^server\.allowed_hosts\.0: should be a host without scheme and port"):
         parse(server(allowed_hosts=[host]))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, []),
+        ({"host": "localhost"}, []),
+        ({"host": "0.0.0.0"}, ["open to all"]),
+        ({"host": "0.0.0.0", "api_key": "env:TROUPE_TEST_KEY"}, []),
+        ({"host": "0.0.0.0", "api_keys": [{"name": "a", "key": "env:TROUPE_TEST_KEY"}]}, []),
+        ({"api_key": PEARL}, ["written out"]),
+        ({"host": "10.0.0.5", "api_keys": [{"name": "a", "key": PEARL}]}, ["written out"]),
+    ],
+)
+def test_who_starts_an_open_server_is_told(
+    values: dict[str, Any], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TROUPE_TEST_KEY", "sesame")
+    told = misgivings(server(**values), parse(server(**values)).server)
+    assert len(told) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, told, strict=True))
+    assert PEARL not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False), ("a.lan", False)],
+)
+def test_loopback_is_what_only_this_machine_reaches(host: str, alone: bool) -> None:
+    assert is_loopback(host) is alone

@@ -30,6 +30,8 @@ STRICTER = {
     ("ChatBody", "messages[].content"): "of an assistant alone may it be null, and parts are of known types",
     ("ChatBody", "messages[].content[].type"): "known types, of which the model takes some",
     ("ChatBody", "messages[].content[].text"): "belongs to text",
+    ("ChatBody", "messages[].reasoning"): "of an assistant it is text",
+    ("ChatBody", "messages[].reasoning_content"): "of an assistant it is text",
     ("ChatBody", "messages[].role"): "calls belong to an assistant",
     ("ChatBody", "messages[].tool_calls[].function.arguments"): "text of an object",
     ("ChatBody", "messages[].tool_calls"): "belong to an assistant",
