@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from actors.clock import Clock
 from actors.errors import ClientGone, TroupeError
 from routes.errors import error_response
+from routes.keys import ANYONE, caller_of
 from routes.trace import Trace
 
 _KEY = "troupe.exchange"
@@ -130,11 +131,13 @@ def note_error(exchange: Exchange, error: Exception) -> None:
 
 
 def _figures(scope: Scope, exchange: Exchange) -> dict[str, object]:
+    caller = caller_of(scope)
     figures = {
         "request_id": exchange.request_id,
         "method": scope["method"],
         "route": scope["path"],
         "status": exchange.status,
+        "key": None if caller is None or caller.name == ANYONE else caller.name,
         "prompt_tokens": exchange.prompt_tokens,
         "cached_tokens": exchange.cached_tokens,
         "completion_tokens": exchange.completion_tokens,

@@ -17,6 +17,9 @@ from actors.server_settings import ServerSettings, is_loopback
 Right = Literal["open", "inference", "admin"]
 """What a route asks of its caller: nothing, that it may use the models, or that it may change the server."""
 
+ANYONE = "anyone"
+"""Whoever calls a server without keys."""
+
 _CALLER = "troupe.caller"
 _ALL: frozenset[Right] = frozenset({"open", "inference", "admin"})
 
@@ -87,9 +90,9 @@ def permit(scope: Scope, right: Right) -> None:
 
 def _anyone(host: str) -> Caller:
     if is_loopback(host):
-        return Caller("anyone", _ALL, "")
+        return Caller(ANYONE, _ALL, "")
     closed = "this route is closed while the server listens beyond loopback and has no API keys (server.api_keys)"
-    return Caller("anyone", frozenset({"open", "inference"}), closed)
+    return Caller(ANYONE, frozenset({"open", "inference"}), closed)
 
 
 def _candidates(headers: Headers) -> Iterable[str]:
