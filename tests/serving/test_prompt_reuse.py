@@ -24,7 +24,7 @@ from tests.support.company import Company, run_company
 
 UNCUTTABLE = ["hybrid", "convolution", "mamba", "sliding"]
 EVERY_KIND = ["llama", *UNCUTTABLE]
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 Conversation = list[dict[str, str]]
 
 
@@ -265,8 +265,8 @@ def test_eight_interleaved_conversations_answer_as_they_would_alone() -> None:
         for turns in conversations:
             for (_, before), (_, answer) in pairwise(turns):
                 assert answer.cached >= before.prompt - 1
-        # Half of the turns: cold starts of the real model are what takes time here.
-        list(pool.map(check, [turns[at] for turns in conversations for at in (1, 3, 5)]))
+        # Not every turn: cold starts take their time, and a wrong token shows in the last prompt.
+        list(pool.map(check, [turns[at] for turns in conversations for at in (2, 5)]))
 
 
 def wait_until(true: Callable[[], bool]) -> None:

@@ -13,7 +13,18 @@ from actors.clock import FakeClock
 from actors.ids import EntryId, Incarnation, RequestId
 from actors.prompt_cache.actor import INSPECTION_S, PromptCacheManager
 from actors.prompt_cache.index import PIN_LEASE_S
-from actors.prompt_cache.messages import Entry, Lookup, Match, Publish, Published, Reconcile, Unpin
+from actors.prompt_cache.messages import (
+    Discard,
+    Entry,
+    Lookup,
+    Match,
+    Publish,
+    Published,
+    Reconcile,
+    Sweep,
+    Swept,
+    Unpin,
+)
 from actors.settings import PromptCacheSettings
 
 SCHEDULER = Incarnation("scheduler")
@@ -99,6 +110,30 @@ async def test_a_refused_message_leaves_no_trace() -> None:
         await manager.publish(publish(Entry(EntryId("a"), b"123", 1, True)))
     now = await manager.statistics()
     assert (now.entries, now.mailbox_depth) == (0, 1)
+    manager.close()
+
+
+@pytest.mark.asyncio
+async def test_a_sweep_names_idle_entries_and_frees_what_pressure_asks_for() -> None:
+    clock = FakeClock()
+    manager = PromptCacheManager(SETTINGS, clock)
+    await manager.publish(publish(entry("a", 1, 2, 3)))
+    await manager.publish(publish(entry("b", 4, 5, 6)))
+    clock.advance(SETTINGS.idle_s)
+    assert await manager.sweep(Sweep(SCHEDULER, 1)) == Swept(manager.incarnation, (EntryId("a"),), (EntryId("b"),))
+    await manager.discard(Discard(SCHEDULER, (EntryId("b"),)))
+    assert (await manager.statistics()).entries == 0
+    manager.close()
+
+
+@pytest.mark.asyncio
+async def test_a_closed_session_is_forgotten() -> None:
+    manager = PromptCacheManager(SETTINGS)
+    await manager.publish(publish(Entry(EntryId("a"), pack(1, 2, 3), 10, True, "agent")))
+    assert (await manager.statistics()).sessions == 1
+    await manager.close_session("agent")
+    now = await manager.statistics()
+    assert (now.sessions, now.entries) == (0, 1)
     manager.close()
 
 
