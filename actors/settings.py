@@ -190,6 +190,12 @@ class SsdCacheSettings(Section):
         description="Bytes that may wait to be written after the RAM tier has given them up; more is dropped.",
     )
     block_tokens: int = Field(default=256, ge=1, le=65536, description="Tokens of one file at most.")
+    checkpoint_tokens: int = Field(
+        default=0,
+        ge=0,
+        description="Make an answer durable every so many generated tokens: when an identical request comes after a "
+        "crash, it goes on from there. 0 keeps no unfinished answers.",
+    )
     flush_timeout_s: float = Field(
         default=120.0, ge=0, description="How long a stopping server, or a flush, waits for the disk."
     )

@@ -6,10 +6,8 @@ The event loop takes messages, asks the prompt-cache manager, keeps the waiting 
 
 from __future__ import annotations
 
-import array
 import asyncio
 import logging
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +16,7 @@ from typing import Any
 from actors import ids
 from actors.errors import QueueFull, ShuttingDown, StartError
 from actors.generation import marks
+from actors.generation.checkpoints import equip, key_of
 from actors.generation.engine import Engine
 from actors.generation.events import Outgoing
 from actors.generation.export import Order
@@ -26,8 +25,10 @@ from actors.generation.grammar.bounded import following
 from actors.generation.grammar.compiler import Compiled, Refused
 from actors.generation.grammar.constraint import Constraint
 from actors.generation.grammars import Grammars
+from actors.generation.housekeeping import Housekeeping
 from actors.generation.loading import Loaded, load
 from actors.generation.mailbox import Mailbox
+from actors.generation.memory import measure
 from actors.generation.messages import (
     Accepted,
     Cancel,
@@ -39,6 +40,7 @@ from actors.generation.messages import (
     Submit,
     choice_id,
 )
+from actors.generation.packing import pack, unpack
 from actors.generation.policy import PrefillRate
 from actors.generation.prefixes import Prefixes
 from actors.generation.row import Choices, Row
@@ -124,6 +126,8 @@ class GenerationScheduler:
         await self._start_spilling()
         await self._mailbox.open(self._mailbox_host)
         self._spawn(self._seat_rows())
+        durable = self._spilling.durable if self._spilling else None
+        self._spawn(Housekeeping(self._prefixes, cache, durable, measure).run())
         await self._prefixes.reconcile()
         log.info(
             "%s is loaded: %.0f MB of %s on the %s",
@@ -189,6 +193,7 @@ class GenerationScheduler:
             if isinstance(verdict, Refused):
                 return Failure("InvalidRequest", f"grammar not enforced: {verdict.reason}")
             grammar = verdict
+        key, saved = await self._checkpoint_of(request)
         # Asked last: everything above may have taken a while.
         if self._line.full:
             return Failure(QueueFull.__name__, f"the generation queue is full ({self._settings.generation.queue} wait)")
@@ -197,11 +202,20 @@ class GenerationScheduler:
         for row in rows:
             row.matcher = None if grammar is None else following(grammar)
             row.marks = [] if request.traced else None
+            if key is not None:
+                equip(row, key, self._settings.ssd_cache.checkpoint_tokens, saved)
             marks.note(row, "completion.placement", started, rows=len(rows))
             self._line.join(row)
         self._empty.clear()
         self._seating.set()
         return Accepted(request.request_id, waiting)
+
+    async def _checkpoint_of(self, request: Submit) -> tuple[bytes | None, list[int]]:
+        """The key under which the answer is kept while it is made, and what is there already."""
+        if self._spilling is None or not self._settings.ssd_cache.checkpoint_tokens:
+            return None, []
+        key = key_of(self._spilling.model, request)
+        return key, [] if key is None else await self._spilling.saved(key)
 
     async def compile(self, constraint: Constraint) -> str | None:
         """Why a constraint cannot be enforced; None when it can. Cancelling abandons only the question."""
@@ -291,9 +305,15 @@ class GenerationScheduler:
         )
         self._loop.call_soon_threadsafe(self._publish, known)
 
+    def checkpointed(self, entry: EntryId, row: Row, generated: tuple[int, ...]) -> None:
+        if self._spilling is not None and row.checkpoint is not None:
+            self._loop.call_soon_threadsafe(self._spilling.note, row.checkpoint.key, entry, generated)
+
     # The event loop's part.
 
     def _row_ended(self, row: Row) -> None:
+        if row.done and row.checkpoint is not None and self._spilling is not None:
+            self._spilling.completed(row.checkpoint.key)
         self._line.leave(row.request.request_id)
         self._seating.set()
         if not self._line.live:
@@ -365,20 +385,3 @@ def _choice(request: Submit, index: int) -> Submit:
     return replace(
         request, request_id=choice_id(request.request_id, index), sampling=replace(request.sampling, seed=seed)
     )
-
-
-def pack(tokens: list[int]) -> bytes:
-    """Token ids as little-endian uint32 bytes."""
-    words = array.array("I", tokens)
-    if sys.byteorder == "big":
-        words.byteswap()
-    return words.tobytes()
-
-
-def unpack(data: bytes) -> list[int]:
-    """The reverse of `pack`."""
-    words = array.array("I")
-    words.frombytes(data)
-    if sys.byteorder == "big":
-        words.byteswap()
-    return words.tolist()

@@ -135,8 +135,8 @@ class Engine:
                 log.exception("the step loop failed outside any row")
                 self._fail_all()
                 time.sleep(BREATHER_S)
-        self.exports.clear()
         self._lease.idle()
+        self.exports.clear()
 
     def _turn(self) -> None:
         rows, drops = self.inbox.take()
@@ -144,6 +144,8 @@ class Engine:
             errand()
         for row in rows:
             self._desk.arrive(row)
+            if row.replay:
+                self._out.replayed(row)
         for entry in drops:
             self.shelf.drop(entry)
         if self._desk.empty and not self._batch.rows:
@@ -301,22 +303,18 @@ class Engine:
                 continue
             if row.generated == 1:
                 marks.note(row, "token_zero.total", row.seated_at)
-            finish = self._finish(row, token)
+            finish = row.finish(token, self._end_tokens)
             self._out.token(row, token, finish, score)
             if finish is not None:
                 self.tally.finished += 1
+                row.done = True
                 gone.append(row)
+            elif row.checkpoint is not None:
+                self._offers.checkpoint(row, lambda row=row: batch.extract(row))
         self.tally.generated(len(read))
         self._leave(gone, batch)
         self._expel(faulty, batch)
         return gone + faulty
-
-    def _finish(self, row: Row, token: int) -> str | None:
-        if token in self._end_tokens:
-            return "stop"
-        if row.complete:
-            return "complete"
-        return "length" if row.at_limit() else None
 
     def _leave(self, rows: list[Row], batch: DecodeBatch) -> None:
         if not rows:

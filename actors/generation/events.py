@@ -42,6 +42,11 @@ class Outgoing:
             delta.scores.append(score)
         delta.finish = finish
 
+    def replayed(self, row: Row) -> None:
+        """Send again what was generated before a crash."""
+        self._of(row).tokens += row.replay
+        row.replay = []
+
     def failure(self, row: Row, failure: Failure) -> None:
         delta = self._of(row)
         delta.finish, delta.failure = "error", failure
@@ -71,7 +76,7 @@ class Outgoing:
         rows = self._growing.setdefault(row.request.ingress, {})
         delta = rows.get(row.request.request_id)
         if delta is None:
-            delta = rows[row.request.request_id] = _Growing(None if row.started else row.cached)
+            delta = rows[row.request.request_id] = _Growing(None if row.started else min(row.cached, row.prompt_tokens))
             if row.marks is not None and not row.started:
                 delta.marks = tuple(row.marks)
             row.started = True

@@ -67,7 +67,9 @@ class Exports:
 
     def take(self, order: Order) -> None:
         """Take an order; they are done one after the other."""
-        self._orders.append(order)
+        # From here on it cannot be cancelled, so that its result can always be set.
+        if order.done.set_running_or_notify_cancel():
+            self._orders.append(order)
 
     def step(self) -> None:
         """Copy one slice, if anything is ordered. Never raises; a failure is the order's."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from actors.generation import boundaries, kv
-from actors.generation.ports import StoredPort
+from actors.generation.ports import OffersPort
 from actors.generation.row import Row
 from actors.generation.shelf import Shelf
 from actors.ids import EntryId, entry_id
@@ -27,7 +27,7 @@ class Offers:
         cuttable: whether stored prefixes of this model can be cut at any token.
     """
 
-    def __init__(self, shelf: Shelf, port: StoredPort, least: int | None, cuttable: bool) -> None:
+    def __init__(self, shelf: Shelf, port: OffersPort, least: int | None, cuttable: bool) -> None:
         self._shelf = shelf
         self._port = port
         self._least = least
@@ -52,24 +52,44 @@ class Offers:
         if row.computed - row.cached >= SNAPSHOT_TOKENS:
             self.store(row, lambda: kv.exact(caches()))
 
-    def store(self, row: Row, copy: Callable[[], kv.RowCaches]) -> None:
+    def checkpoint(self, row: Row, copy: Callable[[], kv.RowCaches]) -> None:
+        """A token was generated: store the row's caches now and then, and say so with the next token. Never raises.
+
+        Args:
+            copy: as in `store`.
+        """
+        mark = row.checkpoint
+        if mark is None:
+            return
+        if mark.entry is not None:
+            self._port.checkpointed(mark.entry, row, tuple(row.tokens[-row.generated :]))
+            mark.entry = None
+        if row.generated % mark.every == 0:
+            mark.entry = self.store(row, copy)
+
+    def store(self, row: Row, copy: Callable[[], kv.RowCaches]) -> EntryId | None:
         """Store what the row has computed, unless it is too short or all of it came from the shelf. Never raises.
 
         Args:
             copy: makes exact copies of the row's caches, which hold `row.computed` tokens.
+
+        Returns:
+            The entry, if it was stored.
         """
         length = row.computed
         if self._least is None or length < self._least or length <= row.cached:
-            return
+            return None
         try:
             caches = copy()
             entry = entry_id()
             kept = boundaries.thin(sorted(at for at in row.states if at < length), length, row.cached)
             states = {} if kv.trimmable(caches) else {at: row.states[at] for at in kept}
             self._port.stored(entry, row, self._shelf.put(entry, caches, length, states))
+            return entry
         except Exception:
             # The row has its tokens; only those who come after it start colder.
             log.exception("the prefix of %s could not be stored", row.request.request_id)
+            return None
 
     def restored(self, entry: EntryId, row: Row, length: int, caches: Callable[[], kv.RowCaches]) -> None:
         """Shelve a prefix of the row that was read from the disk. Never raises; the row starts cold without it."""

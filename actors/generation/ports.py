@@ -27,7 +27,15 @@ class StoredPort(Protocol):
         ...
 
 
-class EnginePort(StoredPort, Protocol):
+class OffersPort(StoredPort, Protocol):
+    """What the shelf's side tells the event loop."""
+
+    def checkpointed(self, entry: EntryId, row: Row, generated: tuple[int, ...]) -> None:
+        """The row has come so far, and the entry holds the state of all but the last of its tokens or fewer."""
+        ...
+
+
+class EnginePort(OffersPort, Protocol):
     """What the engine tells the event loop. Called from the engine thread; must not block."""
 
     def ended(self, row: Row) -> None:

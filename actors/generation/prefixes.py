@@ -83,11 +83,6 @@ class Prefixes:
         """Every prefix that the manager knows of here, oldest first."""
         return tuple(self._held.values())
 
-    @property
-    def held(self) -> tuple[Entry, ...]:
-        """Every prefix that the manager knows of here, oldest first."""
-        return tuple(self._held.values())
-
     def publish(self, entry: Entry) -> None:
         """Offer a prefix that the engine has put on its shelf."""
         self._held[entry.entry] = entry

@@ -57,6 +57,18 @@ class Choices:
     """Rows that have not taken their share yet."""
 
 
+@dataclass(slots=True)
+class Checkpoint:
+    """How far a row's answer is kept for a restart. Engine thread only, but for `key`."""
+
+    key: bytes
+    """Of `checkpoints.key_of`."""
+    every: int
+    """Generated tokens between two."""
+    entry: EntryId | None = None
+    """Caches that are stored already; the note follows with the next token, which they do not hold."""
+
+
 @dataclass(slots=True, eq=False)
 class Row:
     """A row. The engine thread owns everything but `cancelled`, which the event loop may set at any time."""
@@ -97,6 +109,12 @@ class Row:
     """What the row shares with the other answers to the same request."""
     fault: Exception | None = None
     """What went wrong with this row alone while its token was read; it ends with it."""
+    checkpoint: Checkpoint | None = None
+    """Whether and how the answer survives a crash."""
+    replay: list[int] = field(default_factory=list)
+    """Tokens that were generated in another life and are still to be sent."""
+    done: bool = False
+    """The answer is complete; neither cancelled nor failed."""
     marks: list[Mark] | None = None
     """Phases so far; None when the row is not traced."""
     lookup_at: float = 0.0
@@ -107,6 +125,11 @@ class Row:
     """When it joined the batch."""
     accepted_at: float = field(default_factory=time.monotonic)
     """For the log and the statistics."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.tokens) - self.generated
 
     @property
     def complete(self) -> bool:
@@ -127,3 +150,11 @@ class Row:
         """Whether `ahead` more tokens reach max_tokens."""
         limit = self.request.max_tokens
         return limit is not None and self.generated + ahead >= limit
+
+    def finish(self, token: int, ends: frozenset[int]) -> str | None:
+        """Why the row ends with its newest token; None when it does not. `ends` are the model's end tokens."""
+        if token in ends:
+            return "stop"
+        if self.complete:
+            return "complete"
+        return "length" if self.at_limit() else None

@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from actors.generation.checkpoints import Notes, read_note
 from actors.generation.export import Order, Parcel
 from actors.generation.loading import Loaded
 from actors.generation.messages import Flushed, SpillingStatistics
@@ -28,7 +29,7 @@ from actors.prompt_cache.messages import Entry
 from actors.settings import SsdCacheSettings
 from actors.spill import record
 from actors.spill.catalog import Catalog, Layout, Prefix
-from actors.spill.messages import Attach, Attached, SetAside, Touch, Write, Written
+from actors.spill.messages import Attach, Attached, Remove, SetAside, Touch, Write, Written
 from actors.spill.plan import Slot, Snapshot
 
 log = logging.getLogger("troupe.generation.spilling")
@@ -71,7 +72,7 @@ class Spilling:
 
     def __init__(self, writer: Any, model: str, layout: Layout, settings: SsdCacheSettings, ports: Ports) -> None:
         self._writer = writer
-        self._model = model
+        self.model = model
         self._layout = layout
         self._settings = settings
         self._ports = ports
@@ -79,6 +80,7 @@ class Spilling:
         self._directory: Path | None = None
         self._known: Incarnation | None = None
         self._unwritten = Unwritten(settings.queue_bytes)
+        self._notes = Notes(model)
         self._restorer = Restorer(model)
         self._wake = asyncio.Event()
         self._settled = asyncio.Condition()
@@ -105,7 +107,7 @@ class Spilling:
         """A prefix is on the shelf; it is made durable as soon as possible."""
         if self._directory is None and self._known is not None:
             return  # not usable now; everything held is offered when it is
-        snapshot = Snapshot(self._model, self._seed(entry.partition), entry.tokens, _ends(entry))
+        snapshot = Snapshot(self.model, self._seed(entry.partition), entry.tokens, _ends(entry))
         self._unwritten.add(Pending(entry, snapshot))
         self._wake.set()
 
@@ -117,9 +119,25 @@ class Spilling:
         self._wake.set()  # a flush may wait for it
         return not kept
 
+    async def saved(self, key: bytes) -> list[int]:
+        """What was generated in another life for a key of `checkpoints.key_of`."""
+        note = self._catalog.note(key)
+        return [] if note is None or self._directory is None else await read_note(self._directory, note)
+
+    def note(self, key: bytes, entry: EntryId, tokens: tuple[int, ...]) -> None:
+        """An answer has come so far; the note is written once the entry is durable."""
+        if self._directory is not None:
+            self._notes.offer(key, entry, tokens)
+            self._wake.set()
+
+    def completed(self, key: bytes) -> None:
+        """An answer needs its checkpoints no more."""
+        self._notes.forget(key)
+        self._wake.set()
+
     def durable(self, entry: Entry) -> bool:
         """Whether every record of a prefix is on the disk."""
-        snapshot = Snapshot(self._model, self._seed(entry.partition), entry.tokens, _ends(entry))
+        snapshot = Snapshot(self.model, self._seed(entry.partition), entry.tokens, _ends(entry))
         return self._directory is not None and not snapshot.lacks(self._catalog, self._layout, 2**30)
 
     def find(self, tokens: bytes, partition: str) -> Prefix:
@@ -155,7 +173,8 @@ class Spilling:
         self._wake.set()
 
         def over() -> bool:
-            return all(pending.settled_since(started) for pending in (*waiting, *self._unwritten))
+            settled = all(pending.settled_since(started) for pending in (*waiting, *self._unwritten))
+            return settled and not self._notes.ready_soon(self._unwritten.names)
 
         try:
             async with asyncio.timeout(timeout_s), self._settled:
@@ -196,7 +215,24 @@ class Spilling:
                     self._known = None
                     self._later(pending)
                 await self._tell()
+            await self._keep_notes()
             await self._tell()
+
+    async def _keep_notes(self) -> None:
+        """Write what answers have come to, and remove what is superseded. A failure costs a checkpoint, no more."""
+        if self._directory is None or self._known is None:
+            return
+        try:
+            if drafts := self._notes.ready(self._unwritten.names):
+                written: Written = await self._ask(self._writer.write, Write(tuple(drafts)))
+                for one in written.durable:
+                    self._catalog.add(one)
+            if stale := self._notes.stale(self._catalog):
+                await self._ask(self._writer.remove, Remove(tuple(stale)))
+                for name in stale:
+                    self._catalog.discard(name)
+        except Exception as error:
+            log.warning("ssd cache: a checkpoint was not kept: %s", error)
 
     async def _tell(self) -> None:
         async with self._settled:
@@ -244,7 +280,7 @@ class Spilling:
         return bool(written.durable)
 
     async def _attach(self) -> None:
-        attached: Attached = await self._ask(self._writer.attach, Attach(self._model))
+        attached: Attached = await self._ask(self._writer.attach, Attach(self.model))
         self._known = attached.writer
         if attached.unavailable is not None:
             self._directory = None
@@ -294,7 +330,7 @@ class Spilling:
     # Figures.
 
     def _seed(self, partition: str) -> bytes:
-        return record.seed(self._model, partition)
+        return record.seed(self.model, partition)
 
     def _pending_bytes(self) -> int:
         total = 0.0

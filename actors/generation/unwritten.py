@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from actors.ids import EntryId
@@ -63,6 +63,11 @@ class Unwritten:
         self._line: OrderedDict[EntryId, Pending] = OrderedDict()
         self._lost: OrderedDict[tuple[bytes, bytes], Snapshot] = OrderedDict()
         self._written = self._dropped = self._failed = 0
+
+    @property
+    def names(self) -> Container[EntryId]:
+        """Entries in the line."""
+        return self._line.keys()
 
     def __len__(self) -> int:
         return len(self._line)

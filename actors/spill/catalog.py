@@ -70,7 +70,7 @@ class Catalog:
         self._records: dict[str, Record] = {}
         self._segments: defaultdict[tuple[int, bytes], dict[str, Record]] = defaultdict(dict)
         self._states: dict[tuple[int, bytes], Record] = {}
-        self._notes: dict[bytes, Record] = {}
+        self._notes: defaultdict[bytes, dict[str, Record]] = defaultdict(dict)
         self._starts = _Positions()
         self._ends = _Positions()
         self._children: defaultdict[str, set[str]] = defaultdict(set)
@@ -113,7 +113,7 @@ class Catalog:
             self._states[record.stop, record.after] = record
             self._ends.add(record.stop)
         else:
-            self._notes[record.after] = record
+            self._notes[record.after][record.name] = record
 
     def discard(self, name: str) -> Record | None:
         """Forget a record. What hangs on it stays, unreachable until the record is there again."""
@@ -136,7 +136,9 @@ class Catalog:
             del self._states[record.stop, record.after]
             self._ends.remove(record.stop)
         else:
-            del self._notes[record.after]
+            del self._notes[record.after][record.name]
+            if not self._notes[record.after]:
+                del self._notes[record.after]
         return record
 
     def longest(self, seed: bytes, tokens: bytes, limit: int, layout: Layout) -> Prefix:
@@ -177,8 +179,12 @@ class Catalog:
         return self._states.get((length, next(hashes(seed, tokens, [length]))))
 
     def note(self, key: bytes) -> Record | None:
-        """The note under a key."""
-        return self._notes.get(key)
+        """The newest note under a key."""
+        return max(self._notes.get(key, {}).values(), key=lambda note: note.start, default=None)
+
+    def notes(self) -> list[Record]:
+        """All notes."""
+        return [note for notes in self._notes.values() for note in notes.values()]
 
     def reachable(self) -> set[str]:
         """Records that no gap separates from their beginning."""

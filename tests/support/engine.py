@@ -103,6 +103,9 @@ class Rig:
     def stored(self, entry: EntryId, row: Row, stored: Stored) -> None:
         self.prefixes.append(StoredPrefix(entry, row.tokens[: stored.length], stored.trimmable, stored.boundaries))
 
+    def checkpointed(self, entry: EntryId, row: Row, generated: tuple[int, ...]) -> None:
+        raise AssertionError("no row of this rig keeps checkpoints")
+
     def _post(self, ingress: IngressId, events: StepEvents) -> None:
         with self._changed:
             self.steps.append(events)

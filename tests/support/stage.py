@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.generation.actor import GenerationScheduler, pack
+from actors.generation.actor import GenerationScheduler
 from actors.generation.messages import Sampling, SpillingStatistics, Submit
+from actors.generation.packing import pack
 from actors.gpu_lease.actor import GpuLease
 from actors.ids import RequestId
 from actors.ingress.link import SchedulerLink
@@ -23,7 +24,7 @@ from actors.spill.actor import SpillWriter
 from actors.spill.files import Files
 from tests.support.handle import Handle
 
-PATIENCE_S = 60.0
+PATIENCE_S = 25.0
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,18 @@ class Stage:
                 tokens += delta.tokens
                 cached = cached if delta.cached_tokens is None else delta.cached_tokens
         return Answer(tokens, cached)
+
+    async def leave(self, prompt: Sequence[int], max_tokens: int, sampling: Sampling, after: int) -> list[int]:
+        """Generate, and go after so many tokens; returns them."""
+        tokens: list[int] = []
+        name = RequestId(f"request-{next(self._numbers)}")
+        request = Submit(name, self.link.ingress, pack(list(prompt)), max_tokens, sampling)
+        async with asyncio.timeout(PATIENCE_S), self.link.generate(request) as deltas:
+            async for delta in deltas:
+                tokens += delta.tokens
+                if len(tokens) >= after:
+                    break
+        return tokens[:after]
 
     async def spilling(self) -> SpillingStatistics:
         figures = (await self.scheduler.statistics()).spilling
