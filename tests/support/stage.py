@@ -24,7 +24,7 @@ from actors.spill.actor import SpillWriter
 from actors.spill.files import Files
 from tests.support.handle import Handle
 
-PATIENCE_S = 25.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
