@@ -67,3 +67,22 @@ def test_langchain_gets_an_answer_and_a_call_by_messages(server: Server, tmp_pat
     got = call("langchain_anthropic", server, tmp_path)
     assert got.pop("place") in ("city", "river")
     assert got == {"whole": ANSWER, "streamed": ANSWER, "tokens": 45, "streamed_tokens": 45}
+
+
+def test_langchain_gets_answers_a_call_and_a_form_by_chat_and_responses(server: Server, tmp_path: Path) -> None:
+    got = call("langchain_openai", server, tmp_path)
+    assert {got.pop("called"), got.pop("formed")} <= {"city", "river"}
+    assert got == {
+        "whole": ANSWER,
+        "streamed": ANSWER,
+        "streamed_tokens": 45,
+        "by_responses": ANSWER,
+        "streamed_by_responses": ANSWER,
+        "continued": True,
+    }
+
+
+def test_llm_gets_answers_and_a_form(server: Server, tmp_path: Path) -> None:
+    got = call("llm", server, tmp_path)
+    assert got.pop("formed") in ("city", "river")
+    assert got == {"whole": ANSWER, "streamed": ANSWER, "tokens": 45, "continued": True}

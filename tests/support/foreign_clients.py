@@ -96,9 +96,61 @@ def langchain_anthropic(url: str) -> object:
     }
 
 
+def langchain_openai(url: str) -> object:
+    """An answer by chat and by responses, whole and streamed, a call that has to be made, a form, a second turn."""
+    library: Any = importlib.import_module("langchain_openai")
+    options: Any = {"model": "any", "base_url": url, "api_key": "none", "temperature": 0, "max_tokens": 60}
+    model = library.ChatOpenAI(**options)
+    question = MESSAGES[0]["content"]
+    chunks = list(model.stream(question, stream_usage=True))
+    joined = chunks[0]
+    for chunk in chunks[1:]:
+        joined += chunk
+    call = model.bind_tools([Place], tool_choice="any").invoke("Call the tool for Paris, a city.").tool_calls[0]
+    form = model.with_structured_output(Place, method="json_schema").invoke("Paris is a city.")
+    other = library.ChatOpenAI(use_responses_api=True, use_previous_response_id=True, **options)
+    turn = other.invoke(question)
+    more = other.invoke([("user", question), turn, ("user", "Say it again.")])
+    return {
+        "whole": model.invoke(question).text,
+        "streamed": joined.text,
+        "streamed_tokens": joined.usage_metadata["total_tokens"],
+        "called": Place.model_validate(call["args"]).kind,
+        "formed": form.kind,
+        "by_responses": turn.text,
+        "streamed_by_responses": "".join(chunk.text for chunk in other.stream(question)),
+        "continued": more.usage_metadata["input_tokens"] > turn.usage_metadata["total_tokens"],
+    }
+
+
+def llm(url: str) -> object:
+    """A model as its users name one, in a file: an answer whole and streamed, a second turn, a form."""
+    library: Any = importlib.import_module("llm")
+    named = {"model_id": "troupe", "model_name": "any", "api_base": url, "supports_schema": True}
+    # JSON is YAML.
+    (library.user_dir() / "extra-openai-models.yaml").write_text(json.dumps([named]))
+    model = library.get_model("troupe")
+    model.key = "none"
+    talk = model.conversation()
+    question, options = MESSAGES[0]["content"], {"temperature": 0, "max_tokens": 60}
+    first = talk.prompt(question, stream=False, **options)
+    whole, used = first.text(), first.usage()
+    more = talk.prompt("Say it again.", stream=False, **options)
+    more.text()
+    return {
+        "whole": whole,
+        "streamed": "".join(model.prompt(question, **options)),
+        "tokens": used.input + used.output,
+        "continued": more.usage().input > used.input + used.output,
+        "formed": Place.model_validate_json(model.prompt("Paris is a city.", schema=Place, **options).text()).kind,
+    }
+
+
 if __name__ == "__main__":
     calls = {
         "langchain_anthropic": langchain_anthropic,
+        "langchain_openai": langchain_openai,
+        "llm": llm,
         "litellm_messages": litellm_messages,
         "instructor": instructor,
         "litellm": litellm,
