@@ -144,7 +144,7 @@ async def stage(
     """The actors for a model, with the SSD tier in `cache`; `sections` go over small settings for tests."""
     arguments: dict[str, Any] = {
         "model": str(model),
-        "generation": {"trust_model_code": True, "dtype": "float32"},
+        "generation": {"trust_model_code": True, "dtype": "float32", "grammar": {"enabled": False}},
         "prompt_cache": {"min_tokens": 4},
         "ssd_cache": {"enabled": True, "dir": str(cache), "block_tokens": 16},
     }

@@ -1,0 +1,211 @@
+"""What the prompt cache saves and what it costs: first tokens from RAM and SSD beside cold ones, bytes a turn, a drain.
+
+    python -m benchmarks.prefix [--quick] [--model MODEL]
+
+Every figure is printed with its goal; the exit status is 0 when all goals are met. The servers are real ones on a
+directory of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.support.server import run_server
+
+CHAT = "/v1/chat/completions"
+WORDS = "the sea was calm and the light turned slowly over the stones of the old harbour while "
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    prompt_words: int
+    repeats: int
+    agents: int
+    turns: int
+    drain_prompts: int
+
+
+FULL = Scale(prompt_words=1500, repeats=5, agents=8, turns=10, drain_prompts=24)
+QUICK = Scale(prompt_words=400, repeats=2, agents=3, turns=3, drain_prompts=4)
+
+
+class Report:
+    """Figures and goals, as they come."""
+
+    def __init__(self) -> None:
+        self.met = True
+
+    def add(self, name: str, value: float, goal: float | None = None, unit: str = "") -> None:
+        """A figure; with a goal it must not be larger."""
+        verdict = ""
+        if goal is not None:
+            self.met &= value <= goal
+            verdict = f"   goal <= {goal:g}: {'met' if value <= goal else 'MISSED'}"
+        print(f"{name}: {value:.4g}{unit}{verdict}", flush=True)
+
+
+@asynccontextmanager
+async def serving(model: str, folder: Path) -> AsyncIterator[httpx.AsyncClient]:
+    settings = {
+        "model": model,
+        "ssd_cache": {"enabled": True, "dir": str(folder)},
+        "generation": {"context_tokens": None},
+    }
+    with run_server(settings) as server:
+        async with server.http() as http:
+            await first_token(http, [{"role": "user", "content": "warm up"}])
+            yield http
+
+
+def text(words: int, number: int) -> str:
+    """A text that begins with its number, so that no two share a prefix."""
+    return f"Report {number}: " + (WORDS * (words // len(WORDS.split()) + 1))[: words * 5]
+
+
+async def first_token(http: httpx.AsyncClient, messages: list[dict[str, str]], tokens: int = 1) -> tuple[float, str]:
+    """Seconds until the first piece of an answer, and the answer."""
+    body = {"messages": messages, "max_tokens": tokens, "temperature": 0, "stream": True}
+    began, first, pieces = time.perf_counter(), None, []
+    async with http.stream("POST", CHAT, json=body) as response:
+        response.raise_for_status()
+        async for line in response.aiter_lines():
+            if not line.startswith("data: {"):
+                continue
+            for choice in json.loads(line[6:]).get("choices", ()):
+                if choice["delta"].get("content") or choice["finish_reason"]:
+                    first = first or time.perf_counter() - began
+                    pieces.append(choice["delta"].get("content") or "")
+    assert first is not None, "the answer was empty"
+    return first, "".join(pieces)
+
+
+async def stats(http: httpx.AsyncClient) -> dict[str, Any]:
+    return (await http.get("/stats")).json()
+
+
+async def flush(http: httpx.AsyncClient) -> dict[str, Any]:
+    response = await http.post("/admin/cache/flush", timeout=300)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def conversation(scale: Scale, number: int) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text(scale.prompt_words, number)}]
+
+
+async def first_tokens(model: str, scale: Scale, folder: Path, report: Report) -> None:
+    """The next turn of a long conversation: cold, from RAM, and from the SSD after a restart."""
+    cold: list[float] = []
+    ram: list[float] = []
+    ssd: list[float] = []
+    longer: list[list[dict[str, str]]] = []
+    async with serving(model, folder) as http:
+        for number in range(scale.repeats):
+            turn = conversation(scale, number)
+            _, answer = await first_token(http, turn, 8)
+            turn = [*turn, {"role": "assistant", "content": answer}, {"role": "user", "content": WORDS * 2}]
+            longer.append(turn)
+            ram.append((await first_token(http, turn))[0])
+            # As long, and nobody has sent it before.
+            strange = conversation(scale, number + 1000)
+            cold.append((await first_token(http, [*strange, *turn[1:]]))[0])
+        await flush(http)
+    async with serving(model, folder) as http:
+        # Another last question, so that the whole prompt is not known.
+        for turn in longer:
+            ssd.append((await first_token(http, [*turn[:-1], {"role": "user", "content": "And then? " + WORDS}]))[0])
+        figures = (await stats(http))["ssd_cache"]
+        report.add("restored prefixes missing", scale.repeats - figures["restores"], 0)
+        report.add("last restore", figures["restore_ms_last"], unit=" ms")
+    report.add("first token, cold", statistics.median(cold), unit=" s")
+    report.add("first token from RAM / cold", statistics.median(ram) / statistics.median(cold), 1 / 20)
+    report.add("first token from SSD / cold", statistics.median(ssd) / statistics.median(cold), 1 / 10)
+
+
+async def turns(model: str, scale: Scale, folder: Path, report: Report) -> None:
+    """Agents that take turns: bytes written for a turn's tokens, and tokens computed."""
+    async with serving(model, folder) as http:
+        before = await stats(http)
+        histories = [conversation(scale, number) for number in range(scale.agents)]
+        for _ in range(scale.turns):
+            answers = await asyncio.gather(*(first_token(http, history, 16) for history in histories))
+            for history, (_, answer) in zip(histories, answers, strict=True):
+                history += [{"role": "assistant", "content": answer}, {"role": "user", "content": "Go on. " + WORDS}]
+        await flush(http)
+        after = await stats(http)
+    scheduler, earlier = after["troupe"]["scheduler"], before["troupe"]["scheduler"]
+    computed = scheduler["prompt_tokens"] - earlier["prompt_tokens"]
+    generated = scheduler["generated_tokens"] - earlier["generated_tokens"]
+    cache = after["prompt_cache"]
+    written = after["troupe"]["ssd_cache"]["written_bytes"] - before["troupe"]["ssd_cache"]["written_bytes"]
+    per_token = cache["bytes"] / max(1, after["ssd_cache"]["longest_durable_prefix_tokens"] * scale.agents)
+    report.add("tokens computed", computed)
+    report.add("bytes written / bytes of new tokens", written / ((computed + generated) * per_token), 1.1)
+
+
+async def drain(model: str, scale: Scale, folder: Path, report: Report) -> None:
+    """Four streams while the writer works on a backlog, beside four streams while it has nothing to do."""
+    async with serving(model, folder) as http:
+        alone = await _rate(http, scale)
+        for number in range(scale.drain_prompts):
+            await first_token(http, conversation(scale, number + 5000))
+        backlog = (await stats(http))["ssd_cache"]["pending_spill_bytes"]
+        busy = await _rate(http, scale)
+        left = (await stats(http))["ssd_cache"]["pending_spill_bytes"]
+        began = time.perf_counter()
+        await flush(http)
+    report.add("backlog at the start", backlog / 1e6, unit=" MB")
+    report.add("backlog after it", left / 1e6, unit=" MB")
+    report.add("flush of the rest", time.perf_counter() - began, unit=" s")
+    report.add("decoding slows while the writer drains", 1 - busy / alone, 0.05)
+
+
+async def _rate(http: httpx.AsyncClient, scale: Scale) -> float:
+    """Tokens a second of four streams."""
+    tokens = 32 * scale.repeats
+    began = time.perf_counter()
+    await asyncio.gather(
+        *(first_token(http, [{"role": "user", "content": f"Count from {n} on."}], tokens) for n in range(4))
+    )
+    return 4 * tokens / (time.perf_counter() - began)
+
+
+PARTS: dict[str, Callable[[str, Scale, Path, Report], Any]] = {
+    "first": first_tokens,
+    "turns": turns,
+    "drain": drain,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="starter")
+    parser.add_argument("--quick", action="store_true", help="small sizes: whether it works, not how well")
+    parser.add_argument("--only", choices=sorted(PARTS), help="one part alone")
+    options = parser.parse_args(arguments)
+    report, scale = Report(), QUICK if options.quick else FULL
+    for name, part in PARTS.items():
+        if options.only in (None, name):
+            with tempfile.TemporaryDirectory() as folder:
+                asyncio.run(part(options.model, scale, Path(folder), report))
+    return 0 if report.met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
