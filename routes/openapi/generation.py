@@ -42,7 +42,7 @@ class Generation(Sampling, Biased, Affinity):
     max_tokens: Tokens | None = Field(None, description="Tokens to generate at most.")
     max_completion_tokens: Tokens | None = Field(None, description="Newer name of `max_tokens`, which it beats.")
     n: Annotated[int, Field(ge=1, le=8)] | None = Field(None, description="Answers wanted.")
-    stop: Stop | Annotated[list[Stop], Field(max_length=4)] | None = Field(None, description="Ends the answer.")
+    stop: Stop | Annotated[list[Stop], Field(max_length=64)] | None = Field(None, description="Ends the answer.")
     logprobs: bool | None = Field(None, description="Tell each token's log-probability.")
     top_logprobs: Annotated[int, Field(ge=-1, le=11)] | None = Field(
         None, description="Likeliest tokens to tell with each token; -1 says nothing."

@@ -74,7 +74,7 @@ class ResponsesBody(Sampling, Biased, Affinity):
     conversation: None = Field(None, description="Is not served.")
     prompt: None = Field(None, description="Is not served.")
     top_logprobs: Literal[0] | None = Field(None, description="Is not served here.")
-    stop: Stop | Annotated[list[Stop], Field(max_length=4)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=64)] | None = None
     chat_template_kwargs: dict[str, object] | None = Field(None, description="Variables of the chat template.")
     structured_outputs: dict[str, object] | None = None
     guided_grammar: Source | None = None

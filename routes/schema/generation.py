@@ -15,7 +15,8 @@ from routes.schema.sampling import SamplingFields, read_sampling, read_top_logpr
 from routes.schema.unserved import refuse_unserved
 
 MOST_TOKENS = 2**53
-_MOST_STOPS = 4
+_MOST_STOPS = 64
+"""OpenAI's own limit is 4, but tools that complete code send a dozen or more."""
 _LONGEST_STOP = 1024
 _MOST_CHOICES = 8
 
