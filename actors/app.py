@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 from abc import ABC, abstractmethod
+from contextlib import aclosing
 from typing import Any
 
 import ray
@@ -23,6 +24,7 @@ from actors.errors import StartError
 from actors.models.card import ModelCard
 from actors.models.embedding_card import EmbeddingCard
 from actors.models.lineup import Lineup, line_up
+from actors.models.whisper_card import NONE, WhisperCard
 from actors.server_settings import misgivings
 from actors.settings import Settings, parse
 
@@ -250,6 +252,41 @@ class _Library(_Deployment):
         await self.actor.close()
 
 
+class _Transcriber(_Deployment):
+    """Deployment of the transcriber."""
+
+    async def __init__(self, settings: Settings, card: WhisperCard | None, eager: bool) -> None:
+        from actors.gauges import Gauges
+        from actors.gpu_lease.stage import lease_here
+        from actors.transcription.actor import Transcriber
+
+        logs.configure(settings.logging)
+        self.actor = Transcriber(settings, lambda: lease_here(settings.gpu_lease), card, eager)
+        with curtain.falls_on_failure():
+            await self.actor.start()
+        self._gauges = Gauges("transcriber", self.actor.statistics)
+
+    def check_health(self) -> None:
+        self.actor.check_health()
+
+    async def transcribe(self, request: Any) -> Any:
+        async with aclosing(self.actor.transcribe(request)) as events:
+            async for event in events:
+                yield event
+
+    async def unload(self) -> Any:
+        return await self.actor.unload()
+
+    async def statistics(self) -> Any:
+        return await self.actor.statistics()
+
+    async def drain(self) -> None:
+        await self.actor.drain()
+
+    async def close(self) -> None:
+        await self.actor.close()
+
+
 class _ResponseStore(_Deployment):
     """Deployment of the response store."""
 
@@ -296,6 +333,7 @@ class _Ingress(_Deployment):
         library: Any,
         embedder: Any,
         writer: Any,
+        transcriber: Any,
     ) -> None:
         from actors.gauges import Gauges
         from actors.gpu_lease.stage import lease_here
@@ -314,6 +352,7 @@ class _Ingress(_Deployment):
             library,
             embedder,
             writer,
+            transcriber,
         )
         with curtain.falls_on_failure():
             await self.actor.start()
@@ -365,10 +404,16 @@ def build(args: dict[str, Any]) -> Application:
         embedder = _deployment(_Embedder, "Embedder", engine_environment, health_check_timeout_s=60).bind(
             settings, lineup.embedding, eager
         )
+    transcriber = None
+    if settings.transcription.model != NONE or lineup.transcribes:
+        # A Whisper model that is served alone is loaded at once, as an embedding model is.
+        transcriber = _deployment(_Transcriber, "Transcription", engine_environment, health_check_timeout_s=60).bind(
+            settings, lineup.speech, lineup.transcribes
+        )
     responses = _deployment(_ResponseStore, "ResponseStore", blas.quiet_environment()).bind(settings)
     library = _deployment(_Library, "Library", blas.quiet_environment()).bind(settings)
     return _deployment(_Ingress, "Ingress", blas.quiet_environment(), **_scaling(settings)).bind(
-        settings, lineup, scheduler, manager, responses, library, embedder, writer
+        settings, lineup, scheduler, manager, responses, library, embedder, writer, transcriber
     )
 
 

@@ -162,6 +162,31 @@ class EmbeddingSettings(Section):
     )
 
 
+class TranscriptionSettings(Section):
+    """Speech to text: the Whisper model, and what a clip may be."""
+
+    model: str = Field(
+        default="auto",
+        min_length=1,
+        description="Whisper model beside the main one: a hub repo id such as `mlx-community/whisper-small-mlx`, the "
+        "path of a local folder, or `starter-whisper` (tiny.en). `auto` takes the first Whisper model in the hub's "
+        "local cache, else the starter, fetched with the first request. `none` serves no transcription.",
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="Type of the weights; `auto` takes float16 on a GPU and float32 on a CPU."
+    )
+    resident: bool = Field(default=False, description="Keep the weights once they are loaded.")
+    idle_unload_s: float = Field(
+        default=60.0, ge=0, description="Otherwise they are given up when nobody has used them for so long."
+    )
+    queue: int = Field(default=32, ge=1, description="Transcriptions that may wait or run; one more answers 429.")
+    threads: int = Field(default=2, ge=1, le=64, description="Threads that decode audio and listen for speech.")
+    max_duration_s: float = Field(default=14_400.0, gt=0, description="Longest clip; a longer one answers 400.")
+    decode_timeout_s: float = Field(
+        default=60.0, gt=0, description="Time to decode an upload; a slower one answers 400."
+    )
+
+
 class ResponseSettings(Section):
     """The store behind `previous_response_id` of POST /v1/responses."""
 
@@ -260,6 +285,7 @@ class Settings(Section):
     prompt_cache: PromptCacheSettings = Field(default_factory=PromptCacheSettings, description="Prompt cache.")
     ssd_cache: SsdCacheSettings = Field(default_factory=SsdCacheSettings, description="SSD tier of the prompt cache.")
     embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings, description="Embeddings.")
+    transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings, description="Speech to text.")
     responses: ResponseSettings = Field(default_factory=ResponseSettings, description="Stored responses.")
     gpu_lease: LeaseSettings = Field(default_factory=LeaseSettings, description="GPU lease.")
     library: LibrarySettings = Field(default_factory=LibrarySettings, description="Models on disk.")

@@ -9,7 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from actors.errors import CacheUnavailable, EngineUnavailable
+from actors.errors import CacheUnavailable, EngineUnavailable, ModelUnavailable, UnsupportedMedia
+from routes.audio import TranscriptionRoute, UnloadRoute
 from routes.auth import KeyMiddleware
 from routes.cache_sessions import CacheSessionRoutes
 from routes.chat import CHAT
@@ -30,6 +31,7 @@ from routes.library import LibraryRoutes
 from routes.messages import MESSAGES, TokenCountRoute
 from routes.metrics import MetricsRoute
 from routes.models import ModelRoutes, troupe_version
+from routes.openapi.audio import AudioBody
 from routes.openapi.generation import ChatBody, TextBody
 from routes.openapi.messages import MessagesBody
 from routes.openapi.others import (
@@ -68,6 +70,21 @@ def create_app(context: AppContext) -> Starlette:
             POST=Operation("Continue a text", body=TextBody, streams=True),
         ),
         Door("/v1/embeddings", EmbeddingsRoute(context), POST=Operation("Embed texts", body=EmbeddingsBody)),
+        Door(
+            "/v1/audio/transcriptions",
+            TranscriptionRoute(context, "transcribe"),
+            POST=Operation("Write down what is said", body=AudioBody, streams=True, refuses=(UnsupportedMedia,)),
+        ),
+        Door(
+            "/v1/audio/translations",
+            TranscriptionRoute(context, "translate"),
+            POST=Operation("Write down in English what is said", body=AudioBody, streams=True),
+        ),
+        Door(
+            "/admin/transcription/unload",
+            UnloadRoute(context).unload,
+            POST=Operation("Page the speech model out", "admin", refuses=(ModelUnavailable,)),
+        ),
         Door(
             "/v1/messages",
             GenerationRoute(context, MESSAGES),

@@ -17,6 +17,7 @@ from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
 from actors.spill.messages import SpillStatistics
+from actors.transcription.client import NoTranscription, TranscriptionClient
 from routes.embedding_tokenizer import EmbeddingTokenizer
 from routes.enforcement import Frame, frame_of
 from routes.gate import Gate
@@ -75,6 +76,10 @@ class AppContext:
     """Whether the served model generates; False for an embedding model."""
     embeddings: Embeddings | None = None
     """The embedding model: the served one, or one beside it."""
+    transcription: TranscriptionClient = field(default_factory=NoTranscription)
+    """The way to the transcriber."""
+    transcribes: bool = False
+    """Whether the served model is a Whisper model."""
     no_grammar: str | None = None
     """Why no constraint is enforced by a grammar; None when they are."""
     tracing: bool = False

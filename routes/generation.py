@@ -59,7 +59,7 @@ class GenerationRoute:
             exchange.trace = Trace(request.headers.get(TRACE_HEADER, "")[:LONGEST_TRACE_ID], request_id, scope["path"])
         with context.gate.pass_through(), told(exchange):
             if not context.generates:
-                raise refusal(context.card.model_id)
+                raise refusal(context.card.model_id, "speech" if context.transcribes else "embedding")
             with phase(exchange.trace, "request.body_parse", "body_parse"):
                 body = await read_json(request, context.settings.server.max_body_bytes)
                 order = await protocol.read(context, body, request.headers)

@@ -24,6 +24,9 @@ class HealthRoute:
         try:
             # Asked, not remembered: what was served is known while the scheduler restarts, that it serves is not.
             embeddings = self._context.embeddings
+            if self._context.transcribes:
+                state = await self._context.transcription.statistics()
+                return json_response({"status": "ok", "transcription": state.block()})
             main = self._context.generation if embeddings is None or self._context.generates else embeddings.client
             await main.statistics()
         except EngineUnavailable as error:

@@ -194,7 +194,7 @@ class TokenCountRoute:
         request, context = Request(scope, receive), self._context
         with context.gate.pass_through():
             if not context.generates:
-                raise refusal(context.card.model_id)
+                raise refusal(context.card.model_id, "speech" if context.transcribes else "embedding")
             body = await read_json(request, context.settings.server.max_body_bytes)
             asked = _checked(context, body, request.headers)
             async with while_connected(receive):

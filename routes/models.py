@@ -14,6 +14,7 @@ from actors.errors import LibraryUnavailable
 from actors.library.messages import LibraryEntry
 from routes.context import AppContext, batch_mode
 from routes.embedding_row import embedding_row
+from routes.speech_row import speech_row
 from routes.wire import json_response
 
 _ENDPOINTS = (
@@ -22,6 +23,8 @@ _ENDPOINTS = (
     "POST /v1/messages",
     "POST /v1/responses",
     "POST /v1/embeddings",
+    "POST /v1/audio/transcriptions",
+    "POST /v1/audio/translations",
     "GET /v1/models",
     "GET /health",
     "GET /stats",
@@ -71,6 +74,8 @@ class ModelRoutes:
         rows = [self._served()] if context.generates else []
         if embeddings is not None:
             rows.append(embedding_row(embeddings.client.card, context.started_at))
+        if context.transcribes:
+            rows.append(speech_row(context.card, context.started_at))
         known = {row["id"] for row in rows}
         others = [entry for entry in await self._on_disk() if entry.servable and entry.repo_id not in known]
         return [*rows, *(self._other(entry) for entry in others)]

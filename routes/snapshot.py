@@ -16,6 +16,8 @@ from actors.library.messages import LibraryStatistics
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.messages import StoreStatistics
 from actors.spill.messages import SpillStatistics
+from actors.transcription.client import NoTranscription
+from actors.transcription.messages import TranscriptionStatistics
 from routes.context import AppContext
 from routes.gate import GateStatistics
 from routes.preparation import PreparationStatistics
@@ -49,6 +51,7 @@ class Snapshot:
     lease: LeaseStatistics | None
     response_store: StoreStatistics | None
     embedder: EmbedderStatistics | None
+    transcriber: TranscriptionStatistics | None
     library: LibraryStatistics | None
     ssd_cache: SpillStatistics | None
     absent: frozenset[str] = frozenset()
@@ -67,21 +70,42 @@ async def take_snapshot(context: AppContext) -> Snapshot:
         _ask("embedder", embeddings.client.statistics() if embeddings else _absent()),
         _ask("library", context.library.statistics()),
     )
-    ssd = await _ask("SSD writer", context.spill_statistics() if spills else _absent())
+    ssd, transcriber = await asyncio.gather(
+        _ask("SSD writer", context.spill_statistics() if spills else _absent()),
+        _ask("transcriber", _absent() if silent(context) else context.transcription.statistics()),
+    )
     scheduler, cache, lease, responses, embedder, library = await others
     try:
         description = context.generation.description
     except EngineUnavailable:
         description = None
     ingress = IngressStatistics(context.replica, context.gate.statistics(), context.preparation.statistics())
-    return Snapshot(ingress, description, scheduler, cache, lease, responses, embedder, library, ssd, _missing(context))
+    return Snapshot(
+        ingress=ingress,
+        description=description,
+        scheduler=scheduler,
+        prompt_cache=cache,
+        lease=lease,
+        response_store=responses,
+        embedder=embedder,
+        transcriber=transcriber,
+        library=library,
+        ssd_cache=ssd,
+        absent=_missing(context),
+    )
+
+
+def silent(context: AppContext) -> bool:
+    """Whether transcription is switched off."""
+    return isinstance(context.transcription, NoTranscription)
 
 
 def _missing(context: AppContext) -> frozenset[str]:
     generation = () if context.generates else ("scheduler", "prompt_cache")
     ssd_cache = () if context.generates and context.settings.ssd_cache.enabled else ("ssd_cache",)
     embedder = () if context.embeddings else ("embedder",)
-    return frozenset((*generation, *ssd_cache, *embedder))
+    transcriber = ("transcriber",) if silent(context) else ()
+    return frozenset((*generation, *ssd_cache, *embedder, *transcriber))
 
 
 async def _absent() -> None:

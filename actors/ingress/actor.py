@@ -15,14 +15,17 @@ from actors.gpu_lease.messages import LeaseStatistics
 from actors.ingress.embedding_link import EmbeddingLink
 from actors.ingress.link import SchedulerLink
 from actors.ingress.no_generation import NoGeneration
+from actors.ingress.no_tokenizer import speechless_tokenizer
 from actors.ingress.protocol import HeadLimits
 from actors.ingress.server import HttpServer, bind
+from actors.ingress.transcription_link import TranscriptionLink
 from actors.library.client import LibraryClient
 from actors.models.lineup import Lineup
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
 from actors.spill.messages import SpillStatistics
+from actors.transcription.client import NoTranscription
 from routes.app import create_app
 from routes.context import AppContext, Embeddings
 from routes.embedding_tokenizer import EmbeddingTokenizer
@@ -51,6 +54,7 @@ class Ingress:
         library: handle of the library.
         embedder: handle of the embedder; None where no embedding model is served.
         writer: handle of the SSD writer; None without an SSD tier.
+        transcriber: handle of the transcriber; None where transcription is switched off.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Ingress:
         library: Any,
         embedder: Any = None,
         writer: Any = None,
+        transcriber: Any = None,
     ) -> None:
         self._settings = settings
         self._lineup = lineup
@@ -72,6 +77,7 @@ class Ingress:
         self._embedder = embedder
         self._scheduler = scheduler
         self._writer = writer
+        self._transcription = NoTranscription() if transcriber is None else TranscriptionLink(transcriber)
         self._manager = manager
         self._lease_factory = lease
         self._lease: Any = None
@@ -85,14 +91,15 @@ class Ingress:
         """Wait for the scheduler, then open the port. Raises `StartError`."""
         settings = self._settings
         sock = bind(settings.server.host, settings.server.port, shared=settings.ingress.max_replicas > 1)
-        tokenizer = ChatTokenizer.load(self._card.path)
+        tokenizer = speechless_tokenizer() if self._lineup.transcribes else ChatTokenizer.load(self._card.path)
         if self._link is not None:
             await self._link.start()
         self._context = AppContext(
             settings=settings,
             card=self._card,
             tokenizer=tokenizer,
-            generation=self._link or NoGeneration(self._card.model_id),
+            generation=self._link
+            or NoGeneration(self._card.model_id, "speech" if self._lineup.transcribes else "embedding"),
             cache_statistics=self._cache_statistics,
             close_session=self._close_session,
             lease_statistics=self._lease_statistics,
@@ -108,6 +115,8 @@ class Ingress:
             tracing=settings.logging.trace or os.environ.get("MLX_BUN_P2R_TRACE") == "1",
             generates=self._lineup.generates,
             embeddings=self._embeddings(),
+            transcription=self._transcription,
+            transcribes=self._lineup.transcribes,
             no_grammar=grammar_switch(settings.generation, os.environ),
         )
         limits = HeadLimits(settings.server.max_header_bytes, settings.server.max_headers)

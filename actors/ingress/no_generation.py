@@ -1,4 +1,4 @@
-"""What stands in the place of the generation scheduler when the served model only embeds."""
+"""What stands in the place of the generation scheduler when the served model only embeds or transcribes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from actors.generation.client import RowDeltas
 from actors.generation.grammar.constraint import Constraint
 from actors.generation.messages import Description, SchedulerStatistics, Submit
 from actors.ids import IngressId
-from routes.embedding_only import refusal
+from routes.embedding_only import Kind, refusal
 
 
 class NoGeneration:
-    """Implements `GenerationClient` by refusing. `model_id` is the served model's."""
+    """Implements `GenerationClient` by refusing. `model_id` is the served model's, `kind` what it is made for."""
 
-    def __init__(self, model_id: str) -> None:
+    def __init__(self, model_id: str, kind: Kind = "embedding") -> None:
         self.ingress: IngressId = ids.ingress_id()
-        self._model_id = model_id
+        self._refusal = refusal(model_id, kind)
 
     @property
     def description(self) -> Description:
@@ -27,11 +27,11 @@ class NoGeneration:
 
     @contextlib.asynccontextmanager
     async def generate(self, request: Submit) -> AsyncIterator[RowDeltas]:
-        raise refusal(self._model_id)
+        raise self._refusal
         yield  # what makes it a generator
 
     async def compile(self, constraint: Constraint) -> str | None:
-        raise refusal(self._model_id)
+        raise self._refusal
 
     async def statistics(self) -> SchedulerStatistics:
         raise EngineUnavailable("no scheduler runs here")

@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.errors import StartError
 from actors.models import hub, starter_whisper
-from actors.models.card import json_object
+from actors.models.card import ModelCard, json_object
 
 log = logging.getLogger("troupe.models")
 
@@ -56,6 +56,24 @@ class WhisperCard:
     def multilingual(self) -> bool:
         """Whether it knows more than English."""
         return self.sizes["n_vocab"] >= 51865
+
+    def as_served(self) -> ModelCard:
+        """What the server says of itself when this is its main model."""
+        bits = (self.quantization or {}).get("bits")
+        return ModelCard(
+            model_id=self.model_id,
+            path=self.path,
+            model_type="whisper",
+            context_window=self.sizes["n_text_ctx"],
+            eos_token_ids=frozenset(),
+            temperature=None,
+            top_p=None,
+            top_k=None,
+            quantization_bits=bits,
+            quantization_group=(self.quantization or {}).get("group_size"),
+            weight_bytes=self.weight_bytes,
+            fingerprint=self.fingerprint,
+        )
 
 
 def is_whisper(path: Path) -> bool:

@@ -36,7 +36,7 @@ LOOK_S = 0.2
 _FAILED = ("DEPLOY_FAILED", "UNHEALTHY")
 """States of an application that will not run."""
 
-_DRAINED = ("GenerationScheduler", "Embedder")
+_DRAINED = ("GenerationScheduler", "Embedder", "Transcription")
 """The deployments that compute: running requests end in one of them."""
 
 LEAST_CPUS = 4

@@ -26,6 +26,7 @@ from actors.prompt_cache.actor import PromptCacheManager
 from actors.responses.actor import ResponseStore
 from actors.settings import LibrarySettings, Settings, parse
 from actors.spill.actor import SpillWriter
+from actors.transcription.actor import Transcriber
 from tests.support.handle import Handle
 from tests.support.server import free_port
 
@@ -92,6 +93,8 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
             if lineup.embedding is not None:
                 embedder = Embedder(settings, lineup.embedding, lambda: lease, eager=not lineup.generates)
                 await embedder.start()
+            transcriber = Transcriber(settings, lambda: lease, lineup.speech, eager=lineup.transcribes)
+            await transcriber.start()
             responses = Handle(ResponseStore(settings.responses))
             library = Library(LibrarySettings(state_dir=folder), settings.gpu_lease.memory_budget, Path(folder) / "hub")
             await library.start()
@@ -106,12 +109,13 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
                 Handle(library),
                 Handle(embedder),
                 Handle(writer),
+                Handle(transcriber),
             )
             await ingress.start()
             up.set_result(bell)
             await bell.wait()
             await ingress.stop()
-            for actor in filter(None, (embedder, scheduler, writer, library)):
+            for actor in filter(None, (embedder, scheduler, transcriber, writer, library)):
                 await actor.close()
             manager.close()
     except BaseException as error:

@@ -11,6 +11,10 @@ class Handle:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
+    def options(self, **options: Any) -> Handle:
+        """Streaming calls are what they are here."""
+        return self
+
     def __getattr__(self, name: str) -> Method:
         return Method(getattr(self._actor, name))
 

@@ -133,12 +133,12 @@ def by_the_book(table: Any, end: int, width: int, length: int) -> list[int]:
     live: dict[tuple[int, ...], float] = {(0,): 0.0}
     done: dict[Any, float] = {}
     for _ in range(length):
-        scores = {
+        scores: dict[Any, float] = {
             (*line, int(token)): score + table[line[-1]][token]
             for line, score in live.items()
             for token in np.argsort(-table[line[-1]])[: width + 1]
         }
-        ended: list[tuple[int, ...]] = []
+        ended: list[Any] = []
         live = {}
         for line in sorted(scores, key=lambda line: -scores[line]):
             if line[-1] == end:
@@ -154,7 +154,7 @@ def by_the_book(table: Any, end: int, width: int, length: int) -> list[int]:
     for line in sorted(live, key=lambda line: -live[line]):
         if len(done) < width:
             done[(*line, end)] = live[line]
-    best = max(done, key=lambda line: done[line] / max(1, len(line) - 2))
+    best: Any = max(done, key=lambda line: done[line] / max(1, len(line) - 2))
     return list(best[1:-1])
 
 

@@ -1,0 +1,294 @@
+"""The transcriber: owns a Whisper model, loads it when it is needed, and turns audio into text under the GPU lease.
+
+The event loop takes messages and answers; worker threads decode audio, listen for speech and make spectrograms; the
+engine thread (engine.py) does everything that touches an array.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, contextmanager
+from typing import Any, TypeVar
+
+from actors import ids
+from actors.errors import GenerationFailed, InvalidRequest, QueueFull, ShuttingDown, TroupeError
+from actors.gpu_lease.holder import LeaseHolder
+from actors.models.whisper_card import WhisperCard
+from actors.settings import Settings
+from actors.transcription import listening
+from actors.transcription.audio import RATE, decode
+from actors.transcription.clip import Clip
+from actors.transcription.engine import Engine, Job
+from actors.transcription.languages import code_of
+from actors.transcription.listening import Voice
+from actors.transcription.messages import (
+    Failure,
+    Progress,
+    Transcribe,
+    Transcript,
+    TranscriptionStatistics,
+    Unloaded,
+)
+from actors.transcription.options import TranscriptionOptions
+from actors.transcription.take import Segment
+from actors.transcription.wav import Samples
+from actors.transcription.weights import Weights
+
+log = logging.getLogger("troupe.transcription")
+T = TypeVar("T")
+
+_Event = list[Segment] | TroupeError | None
+"""A window's segments, the reason of a failure, or the end of what there was to do."""
+
+
+class Transcriber:
+    """One Whisper model in one process. All methods are called on one event loop.
+
+    Args:
+        settings: the whole configuration.
+        lease: returns the handle of this machine's GPU lease.
+        card: the model; None finds out with the first request.
+        eager: load the weights at the start.
+    """
+
+    def __init__(
+        self, settings: Settings, lease: Callable[[], Any], card: WhisperCard | None = None, eager: bool = False
+    ) -> None:
+        self._settings = settings.transcription
+        self._lease_factory = lease
+        self._card = card
+        self._eager = eager
+        self._heard: dict[Job, asyncio.Queue[_Event]] = {}
+        self._open = 0
+        self._requests = self._finished = self._cancelled = self._failed = 0
+        self._samples = 0
+        self._draining = False
+        self._empty = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start the threads. Raises `ModelUnavailable` when the weights are loaded now and cannot be."""
+        self._loop = asyncio.get_running_loop()
+        self._workers = ThreadPoolExecutor(self._settings.threads, thread_name_prefix="audio")
+        self._lease = LeaseHolder(
+            self._lease_factory, f"transcription:{ids.incarnation()}", "transcription", self._loop
+        )
+        self._engine = Engine(self._lease, self)
+        self._engine.start()
+        self.weights = Weights(self._settings, self._card, self._engine, self._lease, lambda: self._open > 0)
+        if self._eager:
+            await self.weights.ready()
+
+    def check_health(self) -> None:
+        """Raises when the engine thread has died, so that the deployment is restarted."""
+        if not self._engine.alive:
+            raise RuntimeError("the engine thread has ended")
+
+    async def transcribe(self, request: Transcribe) -> AsyncGenerator[Progress | Transcript | Failure, None]:
+        """Progress window by window, then the transcript, or why there is none. Closing it gives the request up."""
+        self._requests += 1
+        refusal = self._refusal()
+        if refusal is not None:
+            yield refusal
+            return
+        answered = False
+        with self.weights.used(), self._counted():
+            try:
+                async with aclosing(self._events(request)) as events:
+                    async for event in events:
+                        answered = isinstance(event, Transcript)
+                        yield event
+                self._finished += 1
+            except TroupeError as error:
+                answered = True
+                self._failed += 1
+                yield Failure(type(error).__name__, error.message)
+            finally:
+                self._cancelled += not answered
+
+    async def unload(self) -> Unloaded:
+        """Page the weights out now, unless somebody uses them."""
+        unloaded = await self.weights.unload()
+        return Unloaded(unloaded, await self.statistics())
+
+    async def statistics(self) -> TranscriptionStatistics:
+        weights, settings = self.weights, self._settings
+        return TranscriptionStatistics(
+            resident=weights.size > 0,
+            weight_bytes=weights.size,
+            loads=weights.tally.loads,
+            unloads=weights.tally.unloads,
+            requests=self._requests,
+            last_load_ms=weights.tally.last_load_ms,
+            idle_unload_sec=None if settings.resident else settings.idle_unload_s,
+            open_requests=self._open,
+            waiting_clips=self._engine.waiting,
+            finished_requests=self._finished,
+            cancelled_requests=self._cancelled,
+            failed_requests=self._failed,
+            windows=self._engine.windows,
+            audio_s=self._samples / RATE,
+            lease_wait_s=self._lease.wait_s,
+            lease_hold_s=self._lease.hold_s,
+        )
+
+    async def drain(self) -> None:
+        """Refuse new requests and return when the last one has ended. Cancelling stops only the waiting."""
+        self._draining = True
+        if self._open:
+            await self._empty.wait()
+
+    async def close(self) -> None:
+        """End the threads and give the lease back. Open requests are answered `ShuttingDown`."""
+        self._draining = True
+        for events in self._heard.values():
+            events.put_nowait(ShuttingDown("the server is shutting down"))
+        self.weights.close()
+        self._engine.stop()
+        self._lease.close()
+        await asyncio.to_thread(self._engine.join)
+        await self._lease.closed()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    # What the engine says; called from its thread.
+
+    def advanced(self, job: Job, segments: list[Segment]) -> None:
+        self._loop.call_soon_threadsafe(self._hear, job, segments)
+
+    def rested(self, job: Job) -> None:
+        self._loop.call_soon_threadsafe(self._hear, job, None)
+
+    def failed(self, job: Job, error: TroupeError) -> None:
+        self._loop.call_soon_threadsafe(self._hear, job, error)
+
+    # The event loop's part.
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._open += 1
+        self._empty.clear()
+        try:
+            yield
+        finally:
+            self._open -= 1
+            if self._open == 0:
+                self._empty.set()
+
+    def _refusal(self) -> Failure | None:
+        if self._draining:
+            return Failure(ShuttingDown.__name__, "the server is shutting down")
+        if self._open >= self._settings.queue:
+            return Failure(QueueFull.__name__, f"{self._settings.queue} transcriptions wait or run; try again later")
+        return None
+
+    async def _events(self, request: Transcribe) -> AsyncGenerator[Progress | Transcript, None]:
+        came = time.monotonic()
+        settings = self._settings
+        samples = await self._work(lambda: decode(request.audio, settings.max_duration_s, settings.decode_timeout_s))
+        self._samples += len(samples)
+        voice = None
+        if (gate := request.voice) is not None:
+            voice = await self._work(lambda: listening.listen(samples, gate))
+        card = await self.weights.find()
+        duration = len(samples) / RATE
+        if voice is not None and not voice.spans:
+            yield _silence(card, request.options, duration, voice, came)
+            return
+        options = await self._checked(request.options, card)
+        heard, offset = voice.trimmed(samples) if voice and gate and gate.trim else (samples, 0.0)
+        load_ms = await self.weights.ready()
+        loaded = time.monotonic()
+        clip = Clip(card.sizes["n_mels"], options)
+        await self._work(lambda: _fill(clip, heard))
+        async with aclosing(self._windows(clip, offset)) as windows:
+            async for progress in windows:
+                yield progress
+        now = time.monotonic()
+        yield Transcript(
+            model=card.model_id,
+            task=options.task,
+            language=clip.language,
+            duration=duration,
+            text=clip.text,
+            segments=tuple(listening.moved(segment.plain(), offset) for segment in clip.segments),
+            vocabulary=None if clip.vocabulary is None else clip.vocabulary.plain(),
+            voice=None if voice is None else voice.plain(),
+            load_ms=load_ms,
+            transcribe_ms=_ms(loaded, now),
+            total_ms=_ms(came, now),
+        )
+
+    async def _windows(self, clip: Clip, offset: float) -> AsyncGenerator[Progress, None]:
+        """Have a clip transcribed as far as it goes."""
+        job, events = Job(clip), asyncio.Queue[_Event]()
+        self._heard[job] = events
+        try:
+            self._engine.submit(job)
+            while (event := await events.get()) is not None:
+                if isinstance(event, TroupeError):
+                    raise event
+                segments = tuple(listening.moved(segment.plain(), offset) for segment in event)
+                yield Progress(segments, clip.done_frames, clip.frames)
+        finally:
+            job.ended = True
+            del self._heard[job]
+
+    async def _checked(self, options: TranscriptionOptions, card: WhisperCard) -> TranscriptionOptions:
+        """With the language as a code. Raises `InvalidRequest` for what the model cannot do."""
+        if options.language is not None:
+            code = await self._work(lambda: code_of(options.language or ""))
+            if code is None:
+                raise InvalidRequest(f"language {options.language!r} is not one that Whisper knows")
+            options = dataclasses.replace(options, language=code)
+        if not card.multilingual and (options.task == "translate" or options.language not in (None, "en")):
+            raise InvalidRequest(f"{card.model_id} knows English only")
+        if options.audio_ctx is not None and options.audio_ctx > card.sizes["n_audio_ctx"]:
+            raise InvalidRequest(f"audio_ctx must be at most {card.sizes['n_audio_ctx']}")
+        return options
+
+    async def _work(self, work: Callable[[], T]) -> T:
+        """Do something in a worker thread. Cancelling does not wait for it."""
+        try:
+            return await self._loop.run_in_executor(self._workers, work)
+        except TroupeError:
+            raise
+        except Exception as error:
+            log.exception("a clip cannot be prepared")
+            raise GenerationFailed(f"the audio cannot be prepared: {type(error).__name__}") from None
+
+    def _hear(self, job: Job, event: _Event) -> None:
+        if (events := self._heard.get(job)) is not None:
+            events.put_nowait(event)
+
+
+def _fill(clip: Clip, samples: Samples) -> None:
+    clip.feed(samples)
+    clip.finish()
+
+
+def _silence(
+    card: WhisperCard, options: TranscriptionOptions, duration: float, voice: Voice, came: float
+) -> Transcript:
+    """What is said of a clip in which nobody speaks; no weights are needed for that."""
+    spent = _ms(came, time.monotonic())
+    return Transcript(
+        model=card.model_id,
+        task=options.task,
+        language=options.language,
+        duration=duration,
+        text="",
+        segments=(),
+        vocabulary=None,
+        voice=voice.plain(),
+        load_ms=0.0,
+        transcribe_ms=spent,
+        total_ms=spent,
+    )
+
+
+def _ms(start: float, end: float) -> float:
+    return round((end - start) * 1000, 3)

@@ -1,0 +1,65 @@
+"""What is done to a clip before Whisper hears it: when somebody speaks in it. Blocks; worker threads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from actors.errors import ModelUnavailable, StartError
+from actors.models import silero
+from actors.transcription.audio import RATE
+from actors.transcription.messages import VoiceGate
+from actors.transcription.speech_spans import Span, SpeechSpans
+from actors.transcription.vad import VoiceDetector, VoiceStream
+from actors.transcription.wav import Samples
+
+_MARGIN = RATE // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """When somebody speaks in a clip."""
+
+    spans: tuple[Span, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """As it is shown."""
+        return {"speech": bool(self.spans), "segments": [span.seconds for span in self.spans]}
+
+    def trimmed(self, samples: Samples) -> tuple[Samples, float]:
+        """The clip from half a second before the first word to half a second behind the last, and when it begins."""
+        start = max(0, self.spans[0].start - _MARGIN)
+        return samples[start : self.spans[-1].end + _MARGIN], start / RATE
+
+
+@cache
+def detector() -> VoiceDetector:
+    """The one of this process; its model is fetched when it is not here. Raises `ModelUnavailable`."""
+    try:
+        return VoiceDetector(silero.ensure(progress=False))
+    except StartError as error:
+        raise ModelUnavailable(f"there is no voice detector: {error.message}") from None
+
+
+def listen(samples: Samples, gate: VoiceGate) -> Voice:
+    """When somebody speaks in a whole clip."""
+    stream, spans = VoiceStream(detector()), SpeechSpans(gate.threshold, gate.min_speech_ms)
+    for probabilities in (stream.feed(samples), stream.finish()):
+        for probability in probabilities:
+            spans.feed(float(probability))
+    return Voice(tuple(spans.spans(len(samples))))
+
+
+def moved(segment: dict[str, Any], by_s: float) -> dict[str, Any]:
+    """A segment of a trimmed clip, in the times of the whole one."""
+    if not by_s:
+        return segment
+    found = {**segment, "start": segment["start"] + by_s, "end": segment["end"] + by_s}
+    found["seek"] = segment["seek"] + round(by_s * 100)
+    if "words" in segment:
+        words = segment["words"]
+        found["words"] = [
+            {**word, "start": round(word["start"] + by_s, 2), "end": round(word["end"] + by_s, 2)} for word in words
+        ]
+    return found
