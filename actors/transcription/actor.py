@@ -7,7 +7,6 @@ engine thread (engine.py) does everything that touches an array.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -16,7 +15,7 @@ from contextlib import aclosing, contextmanager
 from typing import Any, TypeVar
 
 from actors import ids
-from actors.errors import GenerationFailed, InvalidRequest, QueueFull, ShuttingDown, TroupeError
+from actors.errors import GenerationFailed, QueueFull, ShuttingDown, TroupeError
 from actors.gpu_lease.holder import LeaseHolder
 from actors.models.whisper_card import WhisperCard
 from actors.settings import Settings
@@ -24,7 +23,6 @@ from actors.transcription import listening
 from actors.transcription.audio import RATE, decode
 from actors.transcription.clip import Clip
 from actors.transcription.engine import Engine, Job
-from actors.transcription.languages import code_of
 from actors.transcription.listening import Voice
 from actors.transcription.messages import (
     Failure,
@@ -38,6 +36,7 @@ from actors.transcription.options import TranscriptionOptions
 from actors.transcription.take import Segment
 from actors.transcription.wav import Samples
 from actors.transcription.weights import Weights
+from actors.transcription.wishes import checked
 
 log = logging.getLogger("troupe.transcription")
 T = TypeVar("T")
@@ -239,16 +238,7 @@ class Transcriber:
 
     async def _checked(self, options: TranscriptionOptions, card: WhisperCard) -> TranscriptionOptions:
         """With the language as a code. Raises `InvalidRequest` for what the model cannot do."""
-        if options.language is not None:
-            code = await self._work(lambda: code_of(options.language or ""))
-            if code is None:
-                raise InvalidRequest(f"language {options.language!r} is not one that Whisper knows")
-            options = dataclasses.replace(options, language=code)
-        if not card.multilingual and (options.task == "translate" or options.language not in (None, "en")):
-            raise InvalidRequest(f"{card.model_id} knows English only")
-        if options.audio_ctx is not None and options.audio_ctx > card.sizes["n_audio_ctx"]:
-            raise InvalidRequest(f"audio_ctx must be at most {card.sizes['n_audio_ctx']}")
-        return options
+        return await self._work(lambda: checked(options, card))
 
     async def _work(self, work: Callable[[], T]) -> T:
         """Do something in a worker thread. Cancelling does not wait for it."""

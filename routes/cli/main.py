@@ -1,4 +1,4 @@
-"""The command line: `troupe prepare`, `troupe serve`, `troupe environment`, `troupe reference`."""
+"""The command line: `troupe prepare`, `serve`, `transcribe`, `environment` and `reference`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from actors import settings as configuration
 from actors.errors import StartError
 from actors.ray_environment import RAY_ENVIRONMENT
 from routes.cli import reference
+from routes.cli import transcribe as speech
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--model", help="serve this model instead of the one that the configuration names")
     serve.set_defaults(run=_serve)
+    transcribe = commands.add_parser("transcribe", help="write down what is said in audio files, without a server")
+    speech.add_arguments(transcribe)
+    transcribe.set_defaults(run=speech.run)
     environment = commands.add_parser("environment", help="print the environment Ray should start in, for `env`")
     environment.set_defaults(run=_environment)
     settings = commands.add_parser("reference", help="print the reference of all settings as Markdown")
