@@ -16,7 +16,7 @@ from typing import Any
 import ray
 from ray import serve
 from ray.serve import Application
-from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.schema import LoggingConfig
 
 from actors import blas, curtain, logs, priority
@@ -258,13 +258,16 @@ class _Transcriber(_Deployment):
     async def __init__(self, settings: Settings, card: WhisperCard | None, eager: bool) -> None:
         from actors.gauges import Gauges
         from actors.gpu_lease.stage import lease_here
-        from actors.transcription.actor import Transcriber
+        from actors.transcription.host import SessionHost
 
         logs.configure(settings.logging)
-        self.actor = Transcriber(settings, lambda: lease_here(settings.gpu_lease), card, eager)
+        replica = serve.get_replica_context().replica_tag
+        self.actor = SessionHost(settings, lambda: lease_here(settings.gpu_lease), replica, card, eager)
+        self._node = float(int(ray.get_runtime_context().get_node_id()[:8], 16))
         with curtain.falls_on_failure():
             await self.actor.start()
         self._gauges = Gauges("transcriber", self.actor.statistics)
+        self._session_gauges = Gauges("audio_sessions", self.actor.sessions.statistics)
 
     def check_health(self) -> None:
         self.actor.check_health()
@@ -273,6 +276,29 @@ class _Transcriber(_Deployment):
         async with aclosing(self.actor.transcribe(request)) as events:
             async for event in events:
                 yield event
+
+    async def open_session(self, message: Any) -> Any:
+        return await self.actor.open_session(message)
+
+    async def append_audio(self, message: Any) -> Any:
+        return await self.actor.append_audio(message)
+
+    async def follow_session(self, message: Any) -> Any:
+        return await self.actor.follow_session(message)
+
+    async def finish_session(self, message: Any) -> Any:
+        return await self.actor.finish_session(message)
+
+    async def discard_session(self, message: Any) -> Any:
+        return await self.actor.discard_session(message)
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """What the autoscaler follows."""
+        return {"sessions": float(self.actor.sessions.count), "started": self.actor.started, "node": self._node}
+
+    def record_routing_stats(self) -> dict[str, Any]:
+        """What decides where new sessions go."""
+        return {"sessions": self.actor.sessions.count, "started": self.actor.started}
 
     async def unload(self) -> Any:
         return await self.actor.unload()
@@ -284,6 +310,7 @@ class _Transcriber(_Deployment):
         await self.actor.drain()
 
     async def close(self) -> None:
+        self._session_gauges.close()
         await self.actor.close()
 
 
@@ -407,7 +434,10 @@ def build(args: dict[str, Any]) -> Application:
     transcriber = None
     if settings.transcription.model != NONE or lineup.transcribes:
         # A Whisper model that is served alone is loaded at once, as an embedding model is.
-        transcriber = _deployment(_Transcriber, "Transcription", engine_environment, health_check_timeout_s=60).bind(
+        # How many sessions there are is told once a second, so that replicas are there when they are needed.
+        environment = {**engine_environment, "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "1"}
+        options = {"health_check_timeout_s": 60, **_session_scaling(settings)}
+        transcriber = _deployment(_Transcriber, "Transcription", environment, **options).bind(
             settings, lineup.speech, lineup.transcribes
         )
     responses = _deployment(_ResponseStore, "ResponseStore", blas.quiet_environment()).bind(settings)
@@ -451,6 +481,30 @@ def _scaling(settings: Settings) -> dict[str, Any]:
                 policy_kwargs={"target": settings.ingress.target_requests},
             ),
         )
+    }
+
+
+def _session_scaling(settings: Settings) -> dict[str, Any]:
+    wanted = settings.audio_sessions
+    router: dict[str, Any] = {
+        "request_router_class": "actors.transcription.router:PinningRouter",
+        "request_router_kwargs": {"target_sessions": wanted.target_sessions},
+        "request_routing_stats_period_s": 1,
+    }
+    return {
+        "request_router_config": RequestRouterConfig(**router),
+        "autoscaling_config": AutoscalingConfig(
+            min_replicas=wanted.min_replicas,
+            max_replicas=wanted.max_replicas,
+            initial_replicas=wanted.min_replicas,
+            upscale_delay_s=0,
+            downscale_delay_s=wanted.downscale_delay_s,
+            look_back_period_s=2,
+            policy=AutoscalingPolicy(
+                policy_function="actors.transcription.scaling:by_open_sessions",
+                policy_kwargs={"target": wanted.target_sessions},
+            ),
+        ),
     }
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError
 from actors.errors import StartError
 from actors.section import Section, Size
 from actors.server_settings import ServerSettings
+from actors.session_settings import SessionSettings
 
 
 class IngressSettings(Section):
@@ -286,6 +287,7 @@ class Settings(Section):
     ssd_cache: SsdCacheSettings = Field(default_factory=SsdCacheSettings, description="SSD tier of the prompt cache.")
     embeddings: EmbeddingSettings = Field(default_factory=EmbeddingSettings, description="Embeddings.")
     transcription: TranscriptionSettings = Field(default_factory=TranscriptionSettings, description="Speech to text.")
+    audio_sessions: SessionSettings = Field(default_factory=SessionSettings, description="Live transcription.")
     responses: ResponseSettings = Field(default_factory=ResponseSettings, description="Stored responses.")
     gpu_lease: LeaseSettings = Field(default_factory=LeaseSettings, description="GPU lease.")
     library: LibrarySettings = Field(default_factory=LibrarySettings, description="Models on disk.")

@@ -9,8 +9,17 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from actors.errors import CacheUnavailable, EngineUnavailable, ModelUnavailable, UnsupportedMedia
+from actors.errors import (
+    CacheUnavailable,
+    Conflict,
+    EngineUnavailable,
+    Expired,
+    ModelUnavailable,
+    UnsupportedMedia,
+)
 from routes.audio import TranscriptionRoute, UnloadRoute
+from routes.audio_sessions import AudioSessionRoutes
+from routes.audio_socket import AudioSocketRoute
 from routes.auth import KeyMiddleware
 from routes.cache_sessions import CacheSessionRoutes
 from routes.chat import CHAT
@@ -32,6 +41,7 @@ from routes.messages import MESSAGES, TokenCountRoute
 from routes.metrics import MetricsRoute
 from routes.models import ModelRoutes, troupe_version
 from routes.openapi.audio import AudioBody
+from routes.openapi.audio_sessions import AudioSessionBody
 from routes.openapi.generation import ChatBody, TextBody
 from routes.openapi.messages import MessagesBody
 from routes.openapi.others import (
@@ -49,6 +59,7 @@ from routes.openapi.route import OpenApiRoute
 from routes.operation import Operation
 from routes.pace import PaceMiddleware
 from routes.responses import RESPONSES
+from routes.socket_door import SocketDoor
 from routes.ssd_cache import FlushRoute
 from routes.stats import StatsRoute
 from routes.stored_responses import StoredResponseRoutes
@@ -58,6 +69,7 @@ def create_app(context: AppContext) -> Starlette:
     """The whole HTTP surface as one ASGI application. Does no I/O; may be called more than once."""
     models, stored = ModelRoutes(context), StoredResponseRoutes(context)
     library, hub, clearing = LibraryRoutes(context), HubRoutes(context), ClearingRoutes(context)
+    live = AudioSessionRoutes(context)
     routes = [
         Door(
             "/v1/chat/completions",
@@ -79,6 +91,18 @@ def create_app(context: AppContext) -> Starlette:
             "/v1/audio/translations",
             TranscriptionRoute(context, "translate"),
             POST=Operation("Write down in English what is said", body=AudioBody, streams=True),
+        ),
+        Door("/v1/audio/sessions", live.create, POST=Operation("Begin a live transcription", body=AudioSessionBody)),
+        Door("/v1/audio/sessions/{session_id}", live.discard, DELETE=Operation("Forget a live transcription")),
+        Door(
+            "/v1/audio/sessions/{session_id}/audio",
+            live.append,
+            POST=Operation("Add a chunk of audio, as samples or as a file", refuses=(Conflict, Expired)),
+        ),
+        Door(
+            "/v1/audio/sessions/{session_id}/finish",
+            live.finish,
+            POST=Operation("Transcribe the rest of the audio", refuses=(Conflict, Expired)),
         ),
         Door(
             "/admin/transcription/unload",
@@ -150,8 +174,11 @@ def create_app(context: AppContext) -> Starlette:
     keyed = server.api_key is not None or bool(server.api_keys)
     description = OpenApiRoute(routes, troupe_version(), keyed)
     routes.append(Door("/openapi.json", description.show, GET=Operation("This description")))
+    sockets = [SocketDoor("/v1/audio/sessions/{session_id}/stream", AudioSocketRoute(context), "inference")]
     app = Starlette(
-        routes=routes, middleware=_middleware(context, routes), exception_handlers={HTTPException: routing_error}
+        routes=[*routes, *sockets],
+        middleware=_middleware(context, routes),
+        exception_handlers={HTTPException: routing_error},
     )
     app.router.redirect_slashes = False
     return app

@@ -26,7 +26,7 @@ async def read_json(request: Request, limit: int) -> Body:
         InvalidRequest: it is no JSON, not UTF-8, nested too deep, holds half a surrogate pair, or is no object.
         ClientGone: the client left before its end.
     """
-    return parse_json(await _read(request, limit))
+    return parse_json(await read_bytes(request, limit))
 
 
 def parse_json(raw: bytes | bytearray) -> Body:
@@ -58,9 +58,12 @@ def _deeper(document: object, limit: int) -> bool:
     return True
 
 
-async def _read(request: Request, limit: int) -> bytearray:
-    """A body somewhat over the limit is read to its end and thrown away, at most the limit once more: a client reads
-    the refusal only after it has sent everything."""
+async def read_bytes(request: Request, limit: int) -> bytearray:
+    """Read the whole body, whatever it is. Raises BodyTooLarge and ClientGone, as `read_json`.
+
+    A body somewhat over the limit is read to its end and thrown away, at most the limit once more: a client reads
+    the refusal only after it has sent everything.
+    """
     if _hopeless(request, limit):
         raise _too_large(limit)
     body, size = bytearray(), 0

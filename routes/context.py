@@ -18,6 +18,7 @@ from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
 from actors.spill.messages import SpillStatistics
 from actors.transcription.client import NoTranscription, TranscriptionClient
+from actors.transcription.session_client import NoSessions, SessionClient
 from routes.embedding_tokenizer import EmbeddingTokenizer
 from routes.enforcement import Frame, frame_of
 from routes.gate import Gate
@@ -78,6 +79,8 @@ class AppContext:
     """The embedding model: the served one, or one beside it."""
     transcription: TranscriptionClient = field(default_factory=NoTranscription)
     """The way to the transcriber."""
+    audio_sessions: SessionClient = field(default_factory=NoSessions)
+    """The way to its live sessions."""
     transcribes: bool = False
     """Whether the served model is a Whisper model."""
     no_grammar: str | None = None

@@ -18,6 +18,7 @@ from actors.ingress.no_generation import NoGeneration
 from actors.ingress.no_tokenizer import speechless_tokenizer
 from actors.ingress.protocol import HeadLimits
 from actors.ingress.server import HttpServer, bind
+from actors.ingress.session_link import SessionLink
 from actors.ingress.transcription_link import TranscriptionLink
 from actors.library.client import LibraryClient
 from actors.models.lineup import Lineup
@@ -26,6 +27,7 @@ from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
 from actors.spill.messages import SpillStatistics
 from actors.transcription.client import NoTranscription
+from actors.transcription.session_client import NoSessions
 from routes.app import create_app
 from routes.context import AppContext, Embeddings
 from routes.embedding_tokenizer import EmbeddingTokenizer
@@ -78,6 +80,7 @@ class Ingress:
         self._scheduler = scheduler
         self._writer = writer
         self._transcription = NoTranscription() if transcriber is None else TranscriptionLink(transcriber)
+        self._audio_sessions = NoSessions() if transcriber is None else SessionLink(transcriber)
         self._manager = manager
         self._lease_factory = lease
         self._lease: Any = None
@@ -116,10 +119,13 @@ class Ingress:
             generates=self._lineup.generates,
             embeddings=self._embeddings(),
             transcription=self._transcription,
+            audio_sessions=self._audio_sessions,
             transcribes=self._lineup.transcribes,
             no_grammar=grammar_switch(settings.generation, os.environ),
         )
-        limits = HeadLimits(settings.server.max_header_bytes, settings.server.max_headers)
+        limits = HeadLimits(
+            settings.server.max_header_bytes, settings.server.max_headers, message_size=settings.server.max_body_bytes
+        )
         self._server = HttpServer(create_app(self._context), sock, settings.server.drain_timeout_s, limits)
         self._server.start()
 

@@ -30,6 +30,8 @@ class HeadLimits:
     """Headers."""
     patience_s: float = 60.0
     """How long they may take to arrive, from their first byte or from the opening of the connection."""
+    message_size: int = 64 * 2**20
+    """Bytes of a message on a WebSocket."""
 
 
 class BoundedConfig(uvicorn.Config):

@@ -65,6 +65,7 @@ class HttpServer:
     """
 
     def __init__(self, app: ASGIApp, sock: socket.socket, grace_s: float, limits: HeadLimits | None = None) -> None:
+        limits = limits or HeadLimits()
         config = BoundedConfig(
             app,
             http=Protocol,
@@ -77,9 +78,11 @@ class HttpServer:
             date_header=False,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, round(grace_s)),
-            ws="none",
+            ws="websockets-sansio",
+            ws_max_size=limits.message_size,
+            ws_per_message_deflate=False,
         )
-        config.limits = limits or config.limits
+        config.limits = limits
         self._server = _Server(config)
         self._sock = sock
         self._task: asyncio.Task[None] | None = None

@@ -26,7 +26,7 @@ from actors.prompt_cache.actor import PromptCacheManager
 from actors.responses.actor import ResponseStore
 from actors.settings import LibrarySettings, Settings, parse
 from actors.spill.actor import SpillWriter
-from actors.transcription.actor import Transcriber
+from actors.transcription.host import SessionHost
 from tests.support.handle import Handle
 from tests.support.server import free_port
 
@@ -79,6 +79,7 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
     bell = _Bell()
     try:
         with tempfile.TemporaryDirectory() as folder:
+            settings = _at_home(settings, Path(folder))
             lease = Handle(GpuLease(settings.gpu_lease, Path(folder) / "lease.json"))
             manager = PromptCacheManager(settings.prompt_cache)
             lineup = line_up(settings, progress=False)
@@ -93,7 +94,7 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
             if lineup.embedding is not None:
                 embedder = Embedder(settings, lineup.embedding, lambda: lease, eager=not lineup.generates)
                 await embedder.start()
-            transcriber = Transcriber(settings, lambda: lease, lineup.speech, eager=lineup.transcribes)
+            transcriber = SessionHost(settings, lambda: lease, "company", lineup.speech, lineup.transcribes)
             await transcriber.start()
             responses = Handle(ResponseStore(settings.responses))
             library = Library(LibrarySettings(state_dir=folder), settings.gpu_lease.memory_budget, Path(folder) / "hub")
@@ -122,3 +123,11 @@ async def _live(settings: Settings, up: Future[asyncio.Event]) -> None:
         if not up.done():
             up.set_exception(error)
         raise
+
+
+def _at_home(settings: Settings, folder: Path) -> Settings:
+    """The same, with the audio of sessions in this company's own folder unless it is said where."""
+    if settings.audio_sessions.spool_dir is not None:
+        return settings
+    sessions = settings.audio_sessions.model_copy(update={"spool_dir": str(folder / "sessions")})
+    return settings.model_copy(update={"audio_sessions": sessions})

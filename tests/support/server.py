@@ -148,6 +148,7 @@ def run_server(
     with tempfile.TemporaryDirectory(prefix="troupe-") as folder:
         settings["ssd_cache"] = {"dir": f"{folder}/prefixes", **settings.get("ssd_cache", {})}
         settings["library"] = {"state_dir": f"{folder}/state", **settings.get("library", {})}
+        settings["audio_sessions"] = {"spool_dir": f"{folder}/sessions", **settings.get("audio_sessions", {})}
         config = Path(folder) / "config.yaml"
         config.write_text(yaml.safe_dump(document), encoding="utf-8")
         server = Server(_launch(launcher, config, folder), port)
