@@ -11,7 +11,8 @@ from actors.generation.grammar.compiler import Compiled
 from actors.generation.grammar.thinking import Thinking
 
 SLOWEST_S = 0.25
-"""A grammar that needs longer than this for one token fails its row: every other row waited for it."""
+"""A grammar that needs longer than this for one token fails its row: every other row waited for it. In time of the
+thread, so that a busy machine is not taken for an ambiguous grammar."""
 
 
 class RowMatcher:
@@ -55,7 +56,7 @@ class RowMatcher:
         if self._stuck:
             self.finished = token in self._tokens.stops
             return self.finished or self._fail("the grammar allows nothing that this model can write")
-        started = time.monotonic()
+        started = time.thread_time()
         self._known = False
         if self.finished or not self._matcher.accept_token(token):
             return self._fail("a token that the grammar forbids")
@@ -87,7 +88,7 @@ class RowMatcher:
         """Ask xgrammar for the next mask, once a token."""
         if self._known:
             return
-        started = time.monotonic()
+        started = time.thread_time()
         self._matcher.fill_next_token_bitmask(self._shared, 0)
         self._known = True
         # A byte that no token of this model holds; only ending the row is left.
@@ -95,7 +96,7 @@ class RowMatcher:
         self._in_time(started)
 
     def _in_time(self, started: float) -> bool:
-        if self.problem is None and time.monotonic() - started > SLOWEST_S:
+        if self.problem is None and time.thread_time() - started > SLOWEST_S:
             self.problem = "the grammar is too ambiguous to follow in time"
         return self.problem is None
 
