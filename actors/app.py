@@ -434,10 +434,8 @@ def build(args: dict[str, Any]) -> Application:
     transcriber = None
     if settings.transcription.model != NONE or lineup.transcribes:
         # A Whisper model that is served alone is loaded at once, as an embedding model is.
-        # How many sessions there are is told once a second, so that replicas are there when they are needed.
-        environment = {**engine_environment, "RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S": "1"}
         options = {"health_check_timeout_s": 60, **_session_scaling(settings)}
-        transcriber = _deployment(_Transcriber, "Transcription", environment, **options).bind(
+        transcriber = _deployment(_Transcriber, "Transcription", engine_environment, **options).bind(
             settings, lineup.speech, lineup.transcribes
         )
     responses = _deployment(_ResponseStore, "ResponseStore", blas.quiet_environment()).bind(settings)
@@ -477,7 +475,7 @@ def _scaling(settings: Settings) -> dict[str, Any]:
             upscale_delay_s=2,
             downscale_delay_s=60,
             policy=AutoscalingPolicy(
-                policy_function="actors.ingress.scaling:by_open_requests",
+                policy_function="actors.ingress.scaling:ByOpenRequests",
                 policy_kwargs={"target": settings.ingress.target_requests},
             ),
         )
@@ -499,9 +497,11 @@ def _session_scaling(settings: Settings) -> dict[str, Any]:
             initial_replicas=wanted.min_replicas,
             upscale_delay_s=0,
             downscale_delay_s=wanted.downscale_delay_s,
+            # How many sessions there are is told once a second, so that replicas are there when they are needed.
+            metrics_interval_s=1,
             look_back_period_s=2,
             policy=AutoscalingPolicy(
-                policy_function="actors.transcription.scaling:by_open_sessions",
+                policy_function="actors.transcription.scaling:ByOpenSessions",
                 policy_kwargs={"target": wanted.target_sessions},
             ),
         ),

@@ -6,18 +6,26 @@ import math
 from typing import Any
 
 
-def by_open_requests(context: Any, target: int) -> tuple[int, dict[str, Any]]:
-    """Enough replicas for `target` open requests each, within the configured bounds.
+class ByOpenRequests:
+    """Enough replicas for `target` open requests each, within the configured bounds. Serve makes one of a deployment.
 
-    Args:
-        context: Serve's AutoscalingContext; its raw metrics hold what `record_autoscaling_stats` returned.
-        target: open requests a replica.
+    A class, because Serve hands the arguments of a policy to classes only.
     """
-    latest = context.raw_metrics.get("open_requests", {})
-    open_requests = sum(_last(series) for series in latest.values())
-    wanted = math.ceil(open_requests / target)
-    bounds = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
-    return max(bounds[0], min(bounds[1], wanted)), {}
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+
+    def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
+        """Replicas to have, and nothing to remember.
+
+        Args:
+            context: Serve's AutoscalingContext; its raw metrics hold what `record_autoscaling_stats` returned.
+        """
+        latest = context.raw_metrics.get("open_requests", {})
+        open_requests = sum(_last(series) for series in latest.values())
+        wanted = math.ceil(open_requests / self._target)
+        bounds = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
+        return max(bounds[0], min(bounds[1], wanted)), {}
 
 
 def _last(series: Any) -> float:

@@ -27,16 +27,24 @@ class Load:
     """A number of its machine."""
 
 
-def by_open_sessions(context: Any, target: int) -> tuple[int, dict[str, Any]]:
-    """Enough replicas for `target` open sessions each, within the configured bounds.
+class ByOpenSessions:
+    """Enough replicas for `target` open sessions each, within the configured bounds. Serve makes one of a deployment.
 
-    Args:
-        context: Serve's AutoscalingContext; its raw metrics hold what `record_autoscaling_stats` returned.
-        target: open sessions a replica.
+    A class, because Serve hands the arguments of a policy to classes only.
     """
-    bounds = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
-    loads = [_load(context.raw_metrics, replica) for replica in context.running_replicas]
-    return wanted(loads, context.target_num_replicas, target, bounds), {}
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+
+    def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
+        """Replicas to have, and nothing to remember.
+
+        Args:
+            context: Serve's AutoscalingContext; its raw metrics hold what `record_autoscaling_stats` returned.
+        """
+        bounds = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
+        loads = [_load(context.raw_metrics, replica) for replica in context.running_replicas]
+        return wanted(loads, context.target_num_replicas, self._target, bounds), {}
 
 
 def wanted(loads: Sequence[Load | None], current: int, target: int, bounds: tuple[int, int]) -> int:

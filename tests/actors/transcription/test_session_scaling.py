@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.transcription.scaling import Load, by_open_sessions, wanted
+from actors.transcription.scaling import ByOpenSessions, Load, wanted
 
 loads_of = st.lists(st.builds(Load, st.integers(0, 20).map(float), st.floats(0, 100), st.just(1.0)), min_size=1)
 
@@ -67,5 +67,5 @@ def test_the_newest_figures_of_the_running_replicas_count() -> None:
         "started": {"a": [Point(1)], "gone": [Point(0)]},
         "node": {"a": [Point(1)], "gone": [Point(1)]},
     }
-    assert by_open_sessions(Context(metrics, ["a"], 1), target=8) == (2, {})
-    assert by_open_sessions(Context({}, ["a"], 2), target=8) == (2, {})
+    assert ByOpenSessions(target=8)(Context(metrics, ["a"], 1)) == (2, {})
+    assert ByOpenSessions(target=8)(Context({}, ["a"], 2)) == (2, {})
