@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
@@ -11,6 +12,9 @@ from actors.transcription.pinning import Standing, pinned, roomiest
 OPENING = "open_session"
 """The call that begins a session."""
 
+TELLING_S = 3.0
+"""How long it may take until a replica has told of a new session: two rounds, and a bit."""
+
 
 class PinningRouter(RequestRouter):
     """Calls about a session go where it is; what is no matter of sessions goes to whoever has the least to do."""
@@ -18,7 +22,8 @@ class PinningRouter(RequestRouter):
     def initialize_state(self, target_sessions: int = 8, **kwargs: Any) -> None:
         """Called by Serve with the router's arguments."""
         self._target = target_sessions
-        self._sent: dict[str, tuple[Any, int]] = {}
+        self._sent: dict[str, list[float]] = {}
+        """When new sessions were sent to each replica, the last ones."""
 
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
@@ -31,16 +36,12 @@ class PinningRouter(RequestRouter):
             return [[by_name[pinned(metadata.session_id, list(by_name))]]]
         if metadata.call_method == OPENING:
             name = roomiest([self._standing(name, replica) for name, replica in by_name.items()], self._target)
-            self._sent[name] = (by_name[name].routing_stats, self._unknown(name, by_name[name]) + 1)
+            self._sent[name].append(time.monotonic())
             return [[by_name[name]]]
         return [candidate_replicas]
 
     def _standing(self, name: str, replica: RunningReplica) -> Standing:
-        told = replica.routing_stats
-        sessions = float(told.get("sessions", 0)) + self._unknown(name, replica)
+        told, recent = replica.routing_stats, time.monotonic() - TELLING_S
+        self._sent[name] = [sent for sent in self._sent.get(name, ()) if sent > recent]
+        sessions = float(told.get("sessions", 0)) + len(self._sent[name])
         return Standing(name, sessions, float(told.get("started", float("inf"))))
-
-    def _unknown(self, name: str, replica: RunningReplica) -> int:
-        """Sessions that were sent to a replica since it last told of its own."""
-        told, count = self._sent.get(name, (None, 0))
-        return count if told is replica.routing_stats or told == replica.routing_stats else 0
