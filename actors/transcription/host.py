@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -101,7 +100,7 @@ class SessionHost(Transcriber):
             raise ShuttingDown("the server is shutting down")
         card = await self.weights.find()
         options = await self._checked(options, card)
-        with self._busy():
+        with self.weights.used(), self._counted():
             load_ms = await self.weights.ready()
         report = await self._work(lambda: _report(card, options))
         return Prepared(card.model_id, card.sizes["n_mels"], options, report, load_ms)
@@ -113,7 +112,7 @@ class SessionHost(Transcriber):
         return decode(data, self._sessions_settings.max_s, self._settings.decode_timeout_s)
 
     async def advance(self, clip: Clip, advanced: Callable[[], None]) -> None:
-        with self._busy():
+        with self.weights.used(), self._counted():
             await self.weights.ready()
             async for _ in self._windows(clip, 0.0):
                 advanced()
@@ -122,19 +121,6 @@ class SessionHost(Transcriber):
         glimpse = _Glimpse(clip)
         await self.advance(cast(Clip, glimpse), lambda: None)
         return glimpse.text
-
-    @contextmanager
-    def _busy(self) -> Iterator[None]:
-        """Within the block the weights stay, and the transcriber is not drained."""
-        with self.weights.used():
-            self._open += 1
-            self._empty.clear()
-            try:
-                yield
-            finally:
-                self._open -= 1
-                if self._open == 0:
-                    self._empty.set()
 
     def _folder(self) -> SpoolFolder:
         named = self._sessions_settings.spool_dir

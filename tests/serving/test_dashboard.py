@@ -22,6 +22,7 @@ ACTORS = {
     "ServeReplica:troupe:Ingress": 2,
     "ServeReplica:troupe:GenerationScheduler": 1,
     "ServeReplica:troupe:PromptCacheManager": 1,
+    "ServeReplica:troupe:Transcription": 1,
     "GpuLease": 1,
 }
 FIGURES = (
@@ -35,6 +36,7 @@ FIGURES = (
     "ray_troupe_prompt_cache_manager_size",
     "ray_troupe_ingress_open_requests",
     "ray_troupe_gpu_lease_mailbox_depth",
+    "ray_troupe_audio_sessions_open_sessions",
 )
 
 
