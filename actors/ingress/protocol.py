@@ -9,12 +9,16 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from actors.errors import HeadersTooLarge, InvalidRequest, RequestError
 from routes.errors import error_body
 from routes.wire import json_bytes
+
+_OFFER = (b"upgrade", b"http2-settings")
+"""Headers of one who would like to speak something else."""
 
 LINGER_S = 2.0
 """How long a refused client may go on sending, unread, so that it comes to reading the refusal."""
@@ -55,6 +59,8 @@ class Protocol(HttpToolsProtocol):
         self._failure: RequestError | None = None
         """Why the parser was stopped from within."""
         self._refused = False
+        self._declined = False
+        """Whether the head that was parsed last offered to speak something else, which is not taken up."""
         self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -69,11 +75,46 @@ class Protocol(HttpToolsProtocol):
         if self._refused:
             return  # sent before the client read that nothing more is wanted
         self._moved = False
-        super().data_received(data)
+        self._feed(data)
         if self._open and not self._moved and not self._refused:
             self._size += len(data)
             if self._size > self._limits.size:
                 self._refuse(self._too_large())
+
+    def _feed(self, data: bytes) -> None:
+        """As uvicorn does, but that a declined offer leaves a request as good as any.
+
+        Java's HttpClient and `curl --http2` offer HTTP/2 with each first request. The parser takes what follows such a
+        head for the other protocol, and the body would be lost.
+        """
+        self._unset_keepalive_if_required()
+        rest = memoryview(data)
+        try:
+            while (offset := self._parse(rest)) is not None:
+                rest = rest[offset:]
+                self._repeat_head()
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+
+    def _parse(self, data: memoryview) -> int | None:
+        """Where, in some bytes, what came after a declined offer begins; None when there was none."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            elif self._declined:
+                return upgrade.args[0]
+        return None
+
+    def _repeat_head(self) -> None:
+        """Parse the last head once more, without its offer."""
+        version = self.parser.get_http_version().encode()
+        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
+        lines += [name + b": " + _without_offer(name, value) for name, value in self.headers if name not in _OFFER]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -88,7 +129,13 @@ class Protocol(HttpToolsProtocol):
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > self._limits.size:
             self._fail(self._too_large())
+        # CONNECT is no offer: it goes on to be refused as any method that is not served.
+        self._declined = (
+            self.parser.should_upgrade() and not self._should_upgrade() and self.parser.get_method() != b"CONNECT"
+        )
         self._open, self._moved = False, True
+        if self._declined:
+            return
         self._arrived()
         super().on_headers_complete()
 
@@ -101,6 +148,8 @@ class Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._declined:
+            return  # it begins anew
         super().on_message_complete()
         self._open, self._moved, self._size = True, True, 0
 
@@ -153,3 +202,10 @@ class Protocol(HttpToolsProtocol):
         if self._late is not None:
             self._late.cancel()
             self._late = None
+
+
+def _without_offer(name: bytes, value: bytes) -> bytes:
+    """A header's value, without the names of the headers that go."""
+    if name != b"connection":
+        return value
+    return b", ".join(token for token in map(bytes.strip, value.split(b",")) if token.lower() not in _OFFER)

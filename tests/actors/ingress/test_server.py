@@ -147,6 +147,52 @@ async def test_limits_are_for_heads_and_not_for_bodies() -> None:
         assert (await ask(port, chunked, *[chunk] * 20, b"0\r\n\r\n")).count(b"3 21000;") == 1
 
 
+@pytest.mark.parametrize("size", [1300, 65_536, 70_000, 300_000])
+@pytest.mark.parametrize("cut", [1300, 65_536, 65_537])
+async def test_large_bodies_may_come_in_pieces_one_after_another_on_one_connection(size: int, cut: int) -> None:
+    head = b"POST / HTTP/1.1\r\nhost: a\r\nx: " + b"a" * 1300 + b"\r\n"
+    plain = head + f"content-length: {size}\r\n\r\n".encode() + b"x" * size
+    chunked = head + f"transfer-encoding: chunked\r\n\r\n{size:x}\r\n".encode() + b"x" * size + b"\r\n0\r\n\r\n"
+    async with serving(Echo(), HeadLimits()) as port, connected(port) as (reader, writer):
+        for request in (plain, chunked, plain, chunked):
+            for start in range(0, len(request), cut):
+                writer.write(request[start : start + cut])
+                await writer.drain()
+            assert f"3 {size};".encode() in await reader.readuntil(b";")
+
+
+OFFER = b"connection: Upgrade, HTTP2-Settings, keep-alive\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
+
+
+@pytest.mark.parametrize("cut", [1, 50, 100_000])
+async def test_an_offer_of_another_protocol_costs_a_request_nothing(cut: int) -> None:
+    """Java's HttpClient and `curl --http2` make it."""
+    head = b"POST / HTTP/1.1\r\nhost: a\r\n" + OFFER
+    plain = head + b"content-length: 5\r\n\r\nhello"
+    chunked = head + b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    without_body = HEAD + OFFER + b"\r\n"
+    sent = plain + chunked + without_body + plain + HEAD + CLOSE
+    app = Echo()
+    async with serving(app, HeadLimits()) as port:
+        answer = await ask(port, *[sent[start : start + cut] for start in range(0, len(sent), cut)])
+    assert answer.count(b"HTTP/1.1 200") == app.calls == 5
+    assert [answer.count(text) for text in (b"3 5;", b"2 0;")] == [3, 2]
+
+
+async def test_one_who_offers_another_protocol_and_closes_is_answered() -> None:
+    offer = OFFER.replace(b"keep-alive", b"close")
+    async with serving(Echo(), HeadLimits()) as port:
+        answer = await ask(port, b"POST / HTTP/1.1\r\nhost: a\r\n" + offer + b"content-length: 5\r\n\r\nhe", b"llo")
+    assert answer.count(b"3 5;") == 1
+
+
+async def test_offers_by_the_thousand_in_one_piece_are_answered() -> None:
+    many = 3000
+    async with serving(Echo(), HeadLimits()) as port:
+        answer = await ask(port, b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n" * many + HEAD + CLOSE)
+    assert answer.count(b"HTTP/1.1 200") == many + 1
+
+
 async def test_requests_of_one_connection_each_have_the_whole_limit() -> None:
     long = HEAD + b"x: " + b"a" * 900 + b"\r\n"
     async with serving(Echo(), SMALL) as port:
