@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -29,10 +30,11 @@ from actors.spill.store import NoRoom, Store
 from tests.support.records import MODEL, pack, values
 
 NAMESPACE = "base"
-RAM, ORPHANED = 40, 25
+RAM, ORPHANED = 24, 40
 """Budgets in tokens: each counts as one byte of an entry."""
 BLOCK = 4
 IDLE_S = 300.0
+inner_cuts = st.frozensets(st.integers(1, 11), max_size=3)
 LAYOUTS = (Layout(True, False), Layout(True, True), Layout(False, True))
 
 
@@ -67,6 +69,10 @@ class History:
         return shared if self.cuts is None else max((cut for cut in self.cuts if cut <= shared), default=0)
 
 
+def unpack(tokens: bytes) -> list[int]:
+    return [int(token) for token in np.frombuffer(tokens, dtype="<u4")]
+
+
 def filled(slot: Slot, tokens: bytes) -> Draft:
     """A record with arrays that only these tokens can give."""
     begin = slot.start if slot.kind == "segment" else slot.stop - 1
@@ -76,7 +82,7 @@ def filled(slot: Slot, tokens: bytes) -> Draft:
 class TiersMachine(RuleBasedStateMachine):
     """A scheduler without arrays: publishes, gives up, writes behind, looks up, crashes."""
 
-    @initialize(layout=st.sampled_from(LAYOUTS), budget=st.sampled_from([12_000, 10**9]))
+    @initialize(layout=st.sampled_from(LAYOUTS), budget=st.sampled_from([10**9, 10**9, 12_000]))
     def begin(self, layout: Layout, budget: int) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.layout, self.budget, self.disk = layout, budget, Moody()
@@ -103,10 +109,19 @@ class TiersMachine(RuleBasedStateMachine):
         self.promised.clear()
 
     @rule(
-        tokens=st.lists(st.integers(0, 1), min_size=1, max_size=12),
+        tokens=st.lists(st.integers(0, 1), min_size=1, max_size=10),
         partition=st.sampled_from(["", "", "salted"]),
-        inner=st.frozensets(st.integers(1, 11), max_size=3),
+        inner=inner_cuts,
     )
+    def begin_a_conversation(self, tokens: list[int], partition: str, inner: frozenset[int]) -> None:
+        self.publish(tokens, partition, inner)
+
+    @precondition(lambda self: self.published)
+    @rule(data=st.data(), more=st.lists(st.integers(0, 1), min_size=1, max_size=4), inner=inner_cuts)
+    def take_a_turn(self, data: st.DataObject, more: list[int], inner: frozenset[int]) -> None:
+        before = data.draw(st.sampled_from(sorted(self.published, key=repr)))
+        self.publish([*unpack(before.tokens), *more], before.partition, inner)
+
     def publish(self, tokens: list[int], partition: str, inner: frozenset[int]) -> None:
         name = EntryId(f"entry{next(self.numbers)}")
         inside = tuple(sorted(cut for cut in inner if cut < len(tokens))) if self.layout.states else ()
@@ -127,6 +142,7 @@ class TiersMachine(RuleBasedStateMachine):
             self.notice_drops()
             for gone in [*([] if kept else [name]), *(pending.entry.entry for pending in dropped)]:
                 del self.shelf[gone]
+        self.check_promises()
 
     @rule()
     def write_one(self) -> None:
@@ -259,6 +275,14 @@ class TiersMachine(RuleBasedStateMachine):
                 own = seed(MODEL, history.partition)
                 assert self.catalog.longest(own, history.tokens, cut, self.layout).length == cut
 
+    def check_promises(self) -> None:
+        """Whatever was given up is on the disk, in line for it, or stood for by what is."""
+        held = [*self.shelf.values(), *self.durable]
+        for history in self.promised:
+            for cut in history.cuts or (len(history.tokens) // TOKEN,):
+                prompt = history.tokens[: cut * TOKEN] + pack([2])
+                assert any(other.usable(prompt, history.partition) == cut for other in held)
+
     def notice_drops(self) -> None:
         """The queue has lost something, and with it what it stood for."""
         if self.unwritten.counts().dropped > self.dropped:
@@ -280,5 +304,5 @@ class TiersMachine(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-TiersMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TiersMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestTiersMachine = TiersMachine.TestCase
