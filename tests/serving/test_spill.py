@@ -1,7 +1,9 @@
-"""Prefixes that outlive a real server: restarts, kills, and two servers on one directory."""
+"""Prefixes that outlive a real server: restarts, kills, answers in the making, and two servers on one directory."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,38 +12,48 @@ from typing import Any
 
 import httpx
 import psutil
+import pytest
 
+from actors.spill.codec import read_record
+from tests.support.mortal import mortal
 from tests.support.server import Server, run_server
-from tests.support.talk import CHAT, eventually, streaming
+from tests.support.talk import CHAT, Stream, eventually, scheduler, statistics
+
+# Several servers are started one after the other; on a busy machine each takes a minute.
+pytestmark = pytest.mark.timeout(900)
 
 SYSTEM = "You are the keeper of a lighthouse on a small island in the north. " * 8
 QUESTION = "What do you see in the morning?"
 FLUSH = "/admin/cache/flush"
+LIVES = 8
 
 
 @asynccontextmanager
-async def serving(folder: Path, launcher: str = "serve") -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
+async def serving(folder: Path, launcher: str = "serve", **ssd: Any) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
     """A server on the starter whose SSD tier is in `folder`, and a client of it."""
-    with run_server({"ssd_cache": {"dir": str(folder)}}, launcher=launcher) as server:
+    with run_server({"ssd_cache": {"dir": str(folder), **ssd}}, launcher=launcher) as server:
         async with server.http() as http:
             yield server, http
 
 
-def conversation(*turns: str) -> dict[str, Any]:
+def conversation(*turns: str, **options: Any) -> dict[str, Any]:
     """Questions and answers by turns, behind a long system prompt; greedy."""
     roles = ["user", "assistant"] * len(turns)
     messages = [{"role": "system", "content": SYSTEM}]
     messages += [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=False)]
-    return {"messages": messages, "temperature": 0, "max_tokens": 24}
+    return {"messages": messages, "temperature": 0, "max_tokens": 24, **options}
+
+
+async def reply(http: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:
+    response = await http.post(CHAT, json=body)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 async def ask(http: httpx.AsyncClient, body: dict[str, Any]) -> tuple[str, int]:
     """The answer's text, and how many tokens of the prompt were not computed."""
-    response = await http.post(CHAT, json=body)
-    assert response.status_code == 200, response.text
-    reply = response.json()
-    cached = reply["usage"]["prompt_tokens_details"]["cached_tokens"]
-    return reply["choices"][0]["message"]["content"], cached
+    answer = await reply(http, body)
+    return answer["choices"][0]["message"]["content"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 
 async def ssd(http: httpx.AsyncClient) -> dict[str, Any]:
@@ -58,18 +70,42 @@ async def durable(http: httpx.AsyncClient) -> dict[str, Any]:
     return await eventually(settled)
 
 
+async def flushed(http: httpx.AsyncClient) -> bool:
+    return (await http.post(FLUSH)).status_code == 200
+
+
 async def answered(http: httpx.AsyncClient) -> bool:
     """Whether the server answers again: right after a death it may still take the dead one for alive."""
-    return (await http.post(CHAT, json=conversation("Hello?") | {"max_tokens": 1})).status_code == 200
+    return (await http.post(CHAT, json=conversation("Hello?", max_tokens=1))).status_code == 200
+
+
+def kill(server: Server, actor: str) -> None:
+    """SIGKILL for one actor; returns when it is dead."""
+    dead = server.actor(actor)
+    dead.kill()
+    dead.wait(60)
 
 
 def slay(server: Server) -> None:
     """SIGKILL for every process of the server at once."""
     for process in server.family():
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-        except psutil.NoSuchProcess:
-            continue
+
+
+@asynccontextmanager
+async def begun(http: httpx.AsyncClient, body: dict[str, Any]) -> AsyncIterator[Stream]:
+    """An answer that is read in the background and may be cut off by a death."""
+    async with http.stream("POST", CHAT, json={**body, "stream": True}) as response:
+        assert response.status_code == 200, await response.aread()
+        stream = Stream(response)
+        reading = asyncio.create_task(stream.read())
+        try:
+            yield stream
+        finally:
+            reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError, httpx.HTTPError):
+                await reading
 
 
 async def test_a_prefix_survives_a_stop_and_a_kill_and_gives_the_same_answers(tmp_path: Path) -> None:
@@ -90,8 +126,7 @@ async def test_a_prefix_survives_a_stop_and_a_kill_and_gives_the_same_answers(tm
         assert (again, cached >= warm_cached) == (warm, True)
         figures = await ssd(http)
         assert (figures["restores"], figures["dir"]) == (1, str(tmp_path))
-        flushed = await http.post(FLUSH)
-        assert (flushed.status_code, flushed.json()["durable"]) == (200, True)
+        assert await flushed(http)
         third = conversation(QUESTION, cold, "And at night?", again, "And in winter?")
         answer, _ = await ask(http, third)
         await durable(http)
@@ -102,62 +137,138 @@ async def test_a_prefix_survives_a_stop_and_a_kill_and_gives_the_same_answers(tm
         assert (await ask(http, first))[0] == cold
 
 
-async def test_kills_at_random_moments_never_give_a_wrong_answer(tmp_path: Path) -> None:
+async def answers_of_questions(http: httpx.AsyncClient) -> dict[str, str]:
+    """Answers by question; computed from nothing, and again so that they are kept for all."""
+    found: dict[str, str] = {}
+    for number in range(2):
+        question = f"Tell me {number} things about the sea."
+        found[question], cached = await ask(http, conversation(question, cache_salt=question))
+        assert cached == 0
+        assert (await ask(http, conversation(question)))[0] == found[question]
+    return found
+
+
+async def test_kills_in_the_middle_of_writing_never_give_a_wrong_answer(tmp_path: Path) -> None:
+    """Everybody in one process, because that dies and starts in seconds; killed between one file and the next."""
     moment = random.Random(4)
+    records = tmp_path / "records"
+    settings = {"ssd_cache": {"enabled": True, "dir": str(tmp_path), "block_tokens": 16}}
     expected: dict[str, str] = {}
-    async with serving(tmp_path / "reference") as (server, http):
-        for number in range(6):
-            question = f"Tell me {number} things about the sea."
-            expected[question], _ = await ask(http, conversation(question))
-    found = 0
-    for _ in range(4):
-        async with serving(tmp_path / "cache") as (server, http):
-            figures = await ssd(http)
-            assert figures["available"]
-            found += figures["longest_durable_prefix_tokens"] > 0
-            for question in moment.sample(sorted(expected), moment.randrange(1, 5)):
-                text, _ = await ask(http, conversation(question))
-                assert text == expected[question]
-            async with streaming(http, f"Write {moment.random()} stories.", max_tokens=200) as stream:
-                for _ in range(moment.randrange(1, 20)):
-                    await stream.piece()
-                slay(server)
-    assert found >= 2
-    async with serving(tmp_path / "cache") as (server, http):
-        for question, text in expected.items():
-            assert (await ask(http, conversation(question)))[0] == text
-        assert (await http.get("/stats")).json()["troupe"]["ssd_cache"]["set_aside"] == 0
+    for life in range(LIVES):
+        with mortal(settings) as company:
+            async with httpx.AsyncClient(base_url=company.url, timeout=120) as http:
+                assert not list(records.glob("*.tmp"))
+                if not life:
+                    expected = await answers_of_questions(http)
+                    assert await flushed(http)
+                question = moment.choice(sorted(expected))
+                answer, cached = await ask(http, conversation(question))
+                assert (answer, cached > 100) == (expected[question], True)
+                target = len(list(records.iterdir())) + moment.randrange(1, 8)
+
+                async def far_enough(target: int = target) -> bool:
+                    return len(list(records.iterdir())) >= target
+
+                unknown = {
+                    "messages": [{"role": "user", "content": f"{moment.random()} {SYSTEM * 3}"}],
+                    "max_tokens": 40,
+                }
+                # Nobody knows this prompt: as soon as it is answered, all of it is to be written.
+                async with begun(http, unknown):
+                    await eventually(far_enough)
+                    company.slay()
+    with mortal(settings) as company:
+        async with httpx.AsyncClient(base_url=company.url, timeout=120) as http:
+            for question, text in expected.items():
+                answer, cached = await ask(http, conversation(question))
+                assert (answer, cached > 100) == (text, True)
+            assert (await statistics(http))["ssd_cache"]["set_aside"] == 0
 
 
-async def test_the_death_of_scheduler_or_writer_loses_nothing_durable(tmp_path: Path) -> None:
+async def test_the_death_of_scheduler_or_writer_loses_nothing_durable_and_the_directory_is_not_shared(
+    tmp_path: Path,
+) -> None:
     first = conversation(QUESTION)
     async with serving(tmp_path) as (server, http):
         cold, _ = await ask(http, first)
         await durable(http)
-        dead = server.actor("GenerationScheduler")
-        dead.kill()
-        dead.wait(60)
+        kill(server, "GenerationScheduler")
         await eventually(lambda: answered(http))
         again, cached = await ask(http, conversation(QUESTION, cold, "Why?"))
         assert cached > 100
         assert (await ask(http, first))[0] == cold
-        server.actor("SpillWriter").kill()
+        kill(server, "SpillWriter")
         other, _ = await ask(http, conversation("Who are you?"))
-
-        async def flushed() -> bool:
-            return (await http.post(FLUSH)).status_code == 200
-
-        assert await eventually(flushed)
+        assert await eventually(lambda: flushed(http))
         assert (await ask(http, conversation("Who are you?")))[0] == other
         assert (await ask(http, conversation(QUESTION, cold, "Why?")))[0] == again
+        async with serving(tmp_path) as (second, theirs):
+            assert await ask(theirs, first) == (cold, 0)
+            figures = await ssd(theirs)
+            assert (figures["available"], figures["problem"]) == (False, f"another server uses {tmp_path}")
+            assert f"ssd cache: not in use: another server uses {tmp_path}" in second.log
+            assert not await flushed(theirs)
+            assert await flushed(http)
 
 
-async def test_a_second_server_on_the_directory_serves_without_it(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (_, mine), serving(tmp_path) as (second, theirs):
-        text, _ = await ask(mine, conversation(QUESTION))
-        assert (await ask(theirs, conversation(QUESTION)))[0] == text
-        figures = await ssd(theirs)
-        assert (figures["available"], figures["problem"]) == (False, f"another server uses {tmp_path}")
-        assert f"ssd cache: not in use: another server uses {tmp_path}" in second.log
-        assert (await theirs.post(FLUSH)).status_code == 503
-        assert (await mine.post(FLUSH)).status_code == 200
+def notes(folder: Path) -> dict[bytes, int]:
+    """Tokens of each answer in the making that are on the disk."""
+    found: dict[bytes, int] = {}
+    for path in (folder / "records").glob("*.kv"):
+        with contextlib.suppress(FileNotFoundError):  # superseded at this moment
+            record = read_record(path)
+            if record.kind == "note":
+                found[record.after] = max(record.start, found.get(record.after, 0))
+    return found
+
+
+async def test_answers_in_the_making_go_on_after_kills_and_end_as_if_nothing_had_been(tmp_path: Path) -> None:
+    story = [{"role": "user", "content": "Write a very long story about a lighthouse and the people who lived there."}]
+    greedy = {"messages": story, "temperature": 0, "max_tokens": 160}
+    seeded = {"messages": story, "temperature": 0.8, "seed": 7, "max_tokens": 160}
+    bodies = (greedy, seeded)
+
+    async def completed() -> bool:
+        """Complete answers leave nothing."""
+        return not notes(tmp_path)
+
+    async def interrupted(server: Server, http: httpx.AsyncClient, progress: int, actor: str | None) -> list[str]:
+        """What clients had read of both when a death came upon the server; both had come so far on the disk."""
+
+        async def far_enough() -> bool:
+            saved = notes(tmp_path)
+            return len(saved) == 2 and min(saved.values()) >= progress
+
+        async with begun(http, greedy) as one, begun(http, seeded) as other:
+            await eventually(far_enough)
+            if actor is None:
+                slay(server)
+            else:
+                kill(server, actor)
+            return [one.text, other.text]
+
+    async with serving(tmp_path, checkpoint_tokens=8) as (server, http):
+        # In a partition of their own, so that they help nobody.
+        whole = await asyncio.gather(*(reply(http, {**body, "cache_salt": "aside"}) for body in bodies))
+        texts = [answer["choices"][0]["message"]["content"] for answer in whole]
+        await eventually(completed)
+        read = await interrupted(server, http, 16, "GenerationScheduler")
+        await eventually(lambda: answered(http))
+        later = await interrupted(server, http, 48, None)
+        for part, text in zip((*read, *later), (*texts, *texts), strict=True):
+            assert part
+            assert text[: len(part)] == part
+            assert len(part) < len(text)
+        saved = sum(notes(tmp_path).values())
+    async with serving(tmp_path, checkpoint_tokens=8) as (server, http):
+        again = await asyncio.gather(*(reply(http, body) for body in bodies))
+        assert [answer["choices"][0]["message"]["content"] for answer in again] == texts
+        for answer, before in zip(again, whole, strict=True):
+            usage = answer["usage"]
+            assert usage["completion_tokens"] == before["usage"]["completion_tokens"]
+            # Of the prompt alone, although the disk had tokens of the answer too.
+            assert usage["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"]
+        generated = sum(answer["usage"]["completion_tokens"] for answer in again)
+        assert (await scheduler(http))["generated_tokens"] == generated - saved
+
+        await eventually(completed)
