@@ -22,10 +22,12 @@ class ResponseTool(Described):
     """A tool; what is neither a function nor a custom tool is left out."""
 
     type: str
-    name: str | None = None
-    description: str | None = None
-    parameters: dict[str, object] | None = None
-    format: dict[str, object] | None = Field(None, description="Of a custom tool.")
+    name: Any = Field(
+        None, description="A string, of functions and custom tools. This and the rest is not read of others."
+    )
+    description: Any = Field(None, description="A string.")
+    parameters: Any = Field(None, description="A JSON schema, of functions.")
+    format: Any = Field(None, description="An object, of custom tools.")
 
 
 class ResponseChoice(Described):

@@ -59,6 +59,9 @@ STRICTER = {
     ("ResponsesBody", "tool_choice.tools"): "is required by its type",
     ("ResponsesBody", "structured_outputs"): "a schema that is one",
     ("EmbeddingsBody", "input"): "an instruction goes with text",
+    ("ResponsesBody", "tools[].description"): "of functions and custom tools, and of nothing else",
+    ("ResponsesBody", "tools[].parameters"): "of functions, and of nothing else",
+    ("ResponsesBody", "tools[].format"): "of custom tools, and of nothing else",
 }
 # (Body, field): the reader takes more than is described, because another field of the example goes first.
 LOOSER = {
