@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.errors import InvalidRequest, StartError
 from routes.schema.embeddings import Cut
-from routes.tokenizer import load_hugging_face
+from routes.tokenizer import encoded, load_hugging_face
 
 
 class EmbeddingTokenizer:
@@ -46,10 +46,10 @@ class EmbeddingTokenizer:
         Raises:
             InvalidRequest: it has no tokens, or more than the model reads and is not to be cut.
         """
-        encoding = self._backend.encode(text, add_special_tokens=True)
-        if len(encoding.ids) > self._limit:
-            self._check(len(encoding.ids), cut, where)
-            encoding = self._backend.encode(text, add_special_tokens=False)
+        encoding = encoded(self._backend, text, special=True)
+        if len(encoding) > self._limit:
+            self._check(len(encoding), cut, where)
+            encoding = encoded(self._backend, text, special=False)
             direction = "right" if cut == "end" else "left"
             encoding.truncate(max(1, self._limit - self._special), direction=direction)
             encoding = self._backend.post_process(encoding, add_special_tokens=True)

@@ -101,7 +101,7 @@ class ChatTokenizer:
         backend = getattr(self._tokenizer, "backend_tokenizer", None)
         if not boundaries or backend is None:
             return Rendered(self._encode(text, False), text[-_TAIL:], thinks)
-        encoding = backend.encode(text, add_special_tokens=False)
+        encoding = encoded(backend, text, special=False)
         tokens, spans = encoding.ids, encoding.offsets
         cuts = self._cuts(text, reading, given)
         lengths = {whole_tokens(tokens, spans, cut, self._special.__contains__) for cut in cuts}
@@ -200,6 +200,7 @@ def load_hugging_face(path: Path) -> Any:
         StartError: the folder holds no usable tokenizer.
     """
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # torch is not missed here
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # texts come one by one; a pool of threads would idle
     try:
         with _torch_hidden():
             from transformers import AutoTokenizer  # a second of imports that a `--help` should not pay
@@ -207,6 +208,15 @@ def load_hugging_face(path: Path) -> Any:
             return AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
     except Exception as error:  # third-party code: it fails in many ways, all of which mean the same here
         raise StartError(f"cannot load the tokenizer in {path}: {_one_line(error)}") from error
+
+
+def encoded(backend: Any, text: str, *, special: bool) -> Any:
+    """The `Encoding` of a text by a `tokenizers.Tokenizer`, while other threads go on.
+
+    Its `encode` keeps the interpreter to itself for as long as it takes, which is seconds for somebody's megabytes, and
+    no stream would get a token meanwhile. For batches, even of one text, it lets go.
+    """
+    return backend.encode_batch([text], add_special_tokens=special)[0]
 
 
 def pack_tokens(tokens: Sequence[int]) -> TokenBytes:
@@ -238,7 +248,7 @@ def _codec(tokenizer: Any) -> tuple[Callable[[str, bool], list[int]], Callable[[
         backend.no_truncation()
         backend.no_padding()
         return (
-            lambda text, special: backend.encode(text, add_special_tokens=special).ids,
+            lambda text, special: encoded(backend, text, special=special).ids,
             lambda tokens: backend.decode(tokens, skip_special_tokens=False),
         )
     lock = threading.Lock()

@@ -1,5 +1,8 @@
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -168,3 +171,33 @@ def test_special_and_added_tokens_are_known() -> None:
 def test_the_text_of_the_template_is_there_to_be_read() -> None:
     assert byte_tokenizer().template_text == TEMPLATE
     assert byte_tokenizer(None).template_text == ""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda tokenizer, text: tokenizer.encode(text),
+        lambda tokenizer, text: tokenizer.prepare([{"role": "user", "content": text}], {}),
+        lambda tokenizer, text: tokenizer.prepare([{"role": "user", "content": text}], {}, boundaries=True),
+    ],
+    ids=["raw", "chat", "boundaries"],
+)
+def test_other_threads_go_on_while_a_long_text_is_tokenized(work: Callable[[ChatTokenizer, str], object]) -> None:
+    tokenizer, text, done = byte_tokenizer(), "word " * 60_000, threading.Event()
+    begun = [0.0, 0.0]
+
+    def tokenize() -> None:
+        begun[0] = time.perf_counter()
+        work(tokenizer, text)
+        begun[1] = time.perf_counter()
+        done.set()
+
+    thread = threading.Thread(target=tokenize)
+    thread.start()
+    turns: list[float] = []
+    while not done.wait(0.001):
+        turns.append(time.perf_counter())
+    thread.join()
+    # Kept out, this thread would have had turns at the ends alone, where Python itself was at work.
+    first, last = begun[0] + (begun[1] - begun[0]) * 0.1, begun[0] + (begun[1] - begun[0]) * 0.4
+    assert [turn for turn in turns if first < turn < last]
