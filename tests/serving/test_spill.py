@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(900)
 SYSTEM = "You are the keeper of a lighthouse on a small island in the north. " * 8
 QUESTION = "What do you see in the morning?"
 FLUSH = "/admin/cache/flush"
-LIVES = 8
+LIVES = 6
 
 
 @asynccontextmanager
@@ -152,7 +152,10 @@ async def test_kills_in_the_middle_of_writing_never_give_a_wrong_answer(tmp_path
     """Everybody in one process, because that dies and starts in seconds; killed between one file and the next."""
     moment = random.Random(4)
     records = tmp_path / "records"
-    settings = {"ssd_cache": {"enabled": True, "dir": str(tmp_path), "block_tokens": 16}}
+    settings = {
+        "ssd_cache": {"enabled": True, "dir": str(tmp_path), "block_tokens": 16},
+        "generation": {"grammar": {"enabled": False}},
+    }
     expected: dict[str, str] = {}
     for life in range(LIVES):
         with mortal(settings) as company:
