@@ -7,10 +7,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from routes.openapi.audio import AudioBody
+from routes.openapi.audio_sessions import AudioSessionBody
 from routes.openapi.generation import ChatBody, TextBody
 from routes.openapi.messages import MessagesBody
 from routes.openapi.others import EmbeddingsBody
 from routes.openapi.responses import ResponsesBody
+from routes.schema import fields
+from routes.schema.audio import read_audio_fields
 from routes.schema.chat import read_chat_completion, template_variables
 from routes.schema.completions import read_text_completion
 from routes.schema.embeddings import read_embedding_request
@@ -18,6 +22,7 @@ from routes.schema.message_request import read_message_request
 from routes.schema.response_items import conversation
 from routes.schema.response_tools import read_response_tools
 from routes.schema.responses import read_response_request
+from routes.upload import _from_json
 
 Json = Any
 Read = Callable[[Mapping[str, object]], object]
@@ -31,12 +36,24 @@ def read_responses(body: Mapping[str, object]) -> None:
     template_variables(body, asked.effort)
 
 
+def read_clip(body: Mapping[str, object]) -> None:
+    _from_json(body)
+    read_audio_fields(body)
+
+
+def read_session(body: Mapping[str, object]) -> None:
+    read_audio_fields(body, "transcribe", ("json", "verbose_json"))
+    fields.boolean(body, "partials")
+
+
 READERS: dict[type[BaseModel], Read] = {
     ChatBody: lambda body: read_chat_completion(body, {}, "m"),
     TextBody: lambda body: read_text_completion(body, {}),
     MessagesBody: lambda body: read_message_request(body, {}, "m", "preserve_thinking"),
     ResponsesBody: read_responses,
     EmbeddingsBody: read_embedding_request,
+    AudioBody: read_clip,
+    AudioSessionBody: read_session,
 }
 
 SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -82,6 +99,27 @@ GENERATION: Json = {
     "response_format": {"type": "json_schema", "json_schema": NAMED},
 }
 FUNCTION: Json = {"name": "f", "description": "Does it.", "parameters": SCHEMA}
+SPEECH: Json = {
+    "model": "any",
+    "language": "en",
+    "prompt": "Once",
+    "vocabulary": ["Troupe"],
+    "response_format": "verbose_json",
+    "temperature": 0,
+    "timestamp_granularities": ["word"],
+    "beam_size": 2,
+    "condition_on_previous_text": True,
+    "without_timestamps": False,
+    "no_speech_threshold": 0.5,
+    "logprob_threshold": -1,
+    "compression_ratio_threshold": 2.4,
+    "vad": True,
+    "vad_threshold": 0.5,
+    "vad_min_speech_ms": 250,
+    "vad_trim": True,
+    "faithful": False,
+    "audio_ctx": 1500,
+}
 CALL: Json = {"id": "c1", "function": {"name": "f", "arguments": '{"a": "b"}'}}
 EXAMPLES: dict[type[BaseModel], Json] = {
     ChatBody: {
@@ -150,4 +188,6 @@ EXAMPLES: dict[type[BaseModel], Json] = {
         "instruction": "Find it.",
         "truncate": "end",
     },
+    AudioBody: {**SPEECH, "stream": False, "file": "UklG", "audio": "UklG", "input_audio": {"data": "UklG"}},
+    AudioSessionBody: {**SPEECH, "partials": True},
 }

@@ -59,6 +59,13 @@ STRICTER = {
     ("ResponsesBody", "tool_choice.tools"): "is required by its type",
     ("ResponsesBody", "structured_outputs"): "a schema that is one",
     ("EmbeddingsBody", "input"): "an instruction goes with text",
+    ("AudioBody", "file"): "base64",
+    ("AudioBody", "language"): "one that Whisper knows",
+    ("AudioBody", "temperature"): "beams go with 0",
+    ("AudioBody", "without_timestamps"): "words need times",
+    ("AudioSessionBody", "language"): "one that Whisper knows",
+    ("AudioSessionBody", "temperature"): "beams go with 0",
+    ("AudioSessionBody", "without_timestamps"): "words need times",
     ("ResponsesBody", "tools[].description"): "of functions and custom tools, and of nothing else",
     ("ResponsesBody", "tools[].parameters"): "of functions, and of nothing else",
     ("ResponsesBody", "tools[].format"): "of custom tools, and of nothing else",
@@ -77,9 +84,19 @@ LOOSER = {
     ("MessagesBody", "output_format.schema"): "output_config.format goes first",
     ("MessagesBody", "output_format.strict"): "output_config.format goes first",
     ("MessagesBody", "output_format.any_whitespace"): "output_config.format goes first",
+    ("AudioBody", "file"): "an object that holds nothing says nothing",
+    ("AudioBody", "audio"): "file goes first",
+    ("AudioBody", "input_audio"): "file goes first",
+    ("AudioBody", "input_audio.data"): "file goes first",
 }
-# Read from a copy of the body that never has them, by a reader that other protocols use too.
-ABSENT = {"ResponsesBody": {"n", "response_format", "logprobs", "max_completion_tokens"}}
+# Refused by name.
+NOT_HEARD = {"include", "chunking_strategy", "known_speaker_names", "known_speaker_references"}
+# Refused, or read from a copy of the body that never has them, by a reader that other protocols use too.
+ABSENT = {
+    "ResponsesBody": {"n", "response_format", "logprobs", "max_completion_tokens"},
+    "AudioBody": NOT_HEARD,
+    "AudioSessionBody": {*NOT_HEARD, "stream"},
+}
 
 
 def schema_of(model: type[BaseModel]) -> Any:
