@@ -39,7 +39,7 @@ def test_sizes_are_bytes_or_text(text: object, size: int) -> None:
 @pytest.mark.parametrize(
     ("args", "sentences"),
     [
-        ({"modle": 1}, ["modle: unknown setting; allowed here: embeddings, generation, gpu_lease, ingress,"]),
+        ({"modle": 1}, ["modle: unknown setting; allowed here: audio_sessions, embeddings, generation,"]),
         ({"generation": {"rows": 1}}, ["generation.rows: unknown setting; allowed here: blas, context_tokens,"]),
         ({"gpu_lease": {"weights": {"chat": 1}}}, ["gpu_lease.weights.chat: unknown setting; allowed here: backgro"]),
         ({"server": 5}, ["server: input should be a valid dictionary"]),

@@ -17,8 +17,9 @@ def heard(data: bytes, most_s: float = 60.0) -> np.ndarray:
     return decode(data, most_s, 30.0)
 
 
-@given(st.lists(st.integers(-(2**15), 2**15 - 1), min_size=1600, max_size=1700))
-def test_16_bit_samples_come_out_as_they_were_written(numbers: list[int]) -> None:
+@given(st.lists(st.integers(-(2**15), 2**15 - 1), max_size=100))
+def test_16_bit_samples_come_out_as_they_were_written(begins: list[int]) -> None:
+    numbers = [*begins, *[1] * 1600]
     samples = heard(wav(np.array(numbers, "<i2").tobytes()))
     assert (samples * 2**15).tolist() == numbers
 
