@@ -67,10 +67,26 @@ from routes.stored_responses import StoredResponseRoutes
 
 def create_app(context: AppContext) -> Starlette:
     """The whole HTTP surface as one ASGI application. Does no I/O; may be called more than once."""
-    models, stored = ModelRoutes(context), StoredResponseRoutes(context)
-    library, hub, clearing = LibraryRoutes(context), HubRoutes(context), ClearingRoutes(context)
-    live = AudioSessionRoutes(context)
-    routes = [
+    surfaces = (_generation, _embeddings, _speech, _models, _cache, _state)
+    routes = [door for surface in surfaces for door in surface(context)]
+    server = context.settings.server
+    keyed = server.api_key is not None or bool(server.api_keys)
+    description = OpenApiRoute(routes, troupe_version(), keyed)
+    routes.append(Door("/openapi.json", description.show, GET=Operation("This description")))
+    sockets = [SocketDoor("/v1/audio/sessions/{session_id}/stream", AudioSocketRoute(context), "inference")]
+    app = Starlette(
+        routes=[*routes, *sockets],
+        middleware=_middleware(context, routes),
+        exception_handlers={HTTPException: routing_error},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _generation(context: AppContext) -> list[Door]:
+    """What a model that generates answers."""
+    stored = StoredResponseRoutes(context)
+    return [
         Door(
             "/v1/chat/completions",
             GenerationRoute(context, CHAT),
@@ -80,34 +96,6 @@ def create_app(context: AppContext) -> Starlette:
             "/v1/completions",
             GenerationRoute(context, TEXT),
             POST=Operation("Continue a text", body=TextBody, streams=True),
-        ),
-        Door("/v1/embeddings", EmbeddingsRoute(context), POST=Operation("Embed texts", body=EmbeddingsBody)),
-        Door(
-            "/v1/audio/transcriptions",
-            TranscriptionRoute(context, "transcribe"),
-            POST=Operation("Write down what is said", body=AudioBody, streams=True, refuses=(UnsupportedMedia,)),
-        ),
-        Door(
-            "/v1/audio/translations",
-            TranscriptionRoute(context, "translate"),
-            POST=Operation("Write down in English what is said", body=AudioBody, streams=True),
-        ),
-        Door("/v1/audio/sessions", live.create, POST=Operation("Begin a live transcription", body=AudioSessionBody)),
-        Door("/v1/audio/sessions/{session_id}", live.discard, DELETE=Operation("Forget a live transcription")),
-        Door(
-            "/v1/audio/sessions/{session_id}/audio",
-            live.append,
-            POST=Operation("Add a chunk of audio, as samples or as a file", refuses=(Conflict, Expired)),
-        ),
-        Door(
-            "/v1/audio/sessions/{session_id}/finish",
-            live.finish,
-            POST=Operation("Transcribe the rest of the audio", refuses=(Conflict, Expired)),
-        ),
-        Door(
-            "/admin/transcription/unload",
-            UnloadRoute(context).unload,
-            POST=Operation("Page the speech model out", "admin", refuses=(ModelUnavailable,)),
         ),
         Door(
             "/v1/messages",
@@ -135,6 +123,55 @@ def create_app(context: AppContext) -> Starlette:
             stored.input_items,
             GET=Operation("What a response answered", query=ItemsQuery),
         ),
+    ]
+
+
+def _embeddings(context: AppContext) -> list[Door]:
+    """What an embedding model answers."""
+    return [
+        Door("/v1/embeddings", EmbeddingsRoute(context), POST=Operation("Embed texts", body=EmbeddingsBody)),
+    ]
+
+
+def _speech(context: AppContext) -> list[Door]:
+    """What a Whisper model answers, and what pages it out."""
+    live = AudioSessionRoutes(context)
+    return [
+        Door(
+            "/v1/audio/transcriptions",
+            TranscriptionRoute(context, "transcribe"),
+            POST=Operation("Write down what is said", body=AudioBody, streams=True, refuses=(UnsupportedMedia,)),
+        ),
+        Door(
+            "/v1/audio/translations",
+            TranscriptionRoute(context, "translate"),
+            POST=Operation("Write down in English what is said", body=AudioBody, streams=True),
+        ),
+        Door("/v1/audio/sessions", live.create, POST=Operation("Begin a live transcription", body=AudioSessionBody)),
+        Door("/v1/audio/sessions/{session_id}", live.discard, DELETE=Operation("Forget a live transcription")),
+        Door(
+            "/v1/audio/sessions/{session_id}/audio",
+            live.append,
+            POST=Operation("Add a chunk of audio, as samples or as a file", refuses=(Conflict, Expired)),
+        ),
+        Door(
+            "/v1/audio/sessions/{session_id}/finish",
+            live.finish,
+            POST=Operation("Transcribe the rest of the audio", refuses=(Conflict, Expired)),
+        ),
+        Door(
+            "/admin/transcription/unload",
+            UnloadRoute(context).unload,
+            POST=Operation("Page the speech model out", "admin", refuses=(ModelUnavailable,)),
+        ),
+    ]
+
+
+def _models(context: AppContext) -> list[Door]:
+    """What is served, what is on the disk, and what there is on the hub."""
+    models, library = ModelRoutes(context), LibraryRoutes(context)
+    hub, clearing = HubRoutes(context), ClearingRoutes(context)
+    return [
         Door("/v1", models.index, GET=Operation("Name, version and routes")),
         Door("/v1/models", models.list, GET=Operation("The models")),
         Door("/v1/models/{model_id:path}", models.one, GET=Operation("One model")),
@@ -154,6 +191,12 @@ def create_app(context: AppContext) -> Starlette:
             POST=Operation("Save a hub token", "admin", TokenBody),
             DELETE=Operation("Forget the hub token", "admin"),
         ),
+    ]
+
+
+def _cache(context: AppContext) -> list[Door]:
+    """What the prompt cache is told."""
+    return [
         Door(
             "/admin/cache/session/close",
             CacheSessionRoutes(context).close,
@@ -166,22 +209,16 @@ def create_app(context: AppContext) -> Starlette:
             FlushRoute(context).flush,
             POST=Operation("Make stored prefixes durable", "admin", partly=(503,), refuses=(EngineUnavailable,)),
         ),
+    ]
+
+
+def _state(context: AppContext) -> list[Door]:
+    """How the server is."""
+    return [
         Door("/health", HealthRoute(context).show, GET=Operation("Whether requests are served", "open")),
         Door("/stats", StatsRoute(context).show, GET=Operation("Figures of every actor")),
         Door("/metrics", MetricsRoute(context).show, GET=Operation("Figures for Prometheus", media="text/plain")),
     ]
-    server = context.settings.server
-    keyed = server.api_key is not None or bool(server.api_keys)
-    description = OpenApiRoute(routes, troupe_version(), keyed)
-    routes.append(Door("/openapi.json", description.show, GET=Operation("This description")))
-    sockets = [SocketDoor("/v1/audio/sessions/{session_id}/stream", AudioSocketRoute(context), "inference")]
-    app = Starlette(
-        routes=[*routes, *sockets],
-        middleware=_middleware(context, routes),
-        exception_handlers={HTTPException: routing_error},
-    )
-    app.router.redirect_slashes = False
-    return app
 
 
 def _middleware(context: AppContext, doors: Sequence[Door]) -> list[Middleware]:
