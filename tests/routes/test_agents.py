@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.routes import messaging
 from tests.routes.harness import House, build, byte_tokenizer, connect
 from tests.routes.reading import assembled, hermes
 from tests.routes.responding import events, last_prompt
 from tests.routes.templates import OPENED
-from tests.routes.test_messages import assembled as assembled_message
-from tests.routes.test_messages import events as message_events
 from tests.support.agents import AGENTS, ASKED, COMPLETION, SESSION, TITLE, Agent
 
 CALL = hermes("read", path="a.txt")
@@ -35,7 +34,7 @@ def came_back(agent: Agent, stream: str) -> Any:
     if "/messages" in agent.path:
         return [
             {key: value for key, value in block.items() if key != "open"}
-            for block in assembled_message(message_events(stream))["content"]
+            for block in messaging.assembled(messaging.events(stream))["content"]
         ]
     if "/responses" in agent.path:
         return events(stream)[-1]["response"]["output"]
