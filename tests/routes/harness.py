@@ -1,11 +1,9 @@
-"""What the route tests share: a small tokenizer, a scripted scheduler, and a server around them."""
+"""What the route tests share: a small tokenizer, and a server around a scripted scheduler."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,33 +14,21 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from actors.clock import FakeClock
-from actors.errors import CacheUnavailable, EngineUnavailable
-from actors.generation.grammar.constraint import Constraint
-from actors.generation.messages import (
-    Delta,
-    Description,
-    Flushed,
-    SchedulerStatistics,
-    Score,
-    SpillingStatistics,
-    Submit,
-    choice_id,
-)
-from actors.gpu_lease.messages import ClassStatistics, LeaseStatistics
-from actors.ids import Incarnation, IngressId, RequestId
+from actors.generation.messages import Delta, Submit, choice_id
+from actors.ids import RequestId
 from actors.library.actor import Library
 from actors.library.client import LibraryClient
 from actors.models.card import ModelCard
-from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.actor import ResponseStore
 from actors.responses.client import ResponseStoreClient
 from actors.settings import LibrarySettings, Settings
-from actors.spill.messages import SpillStatistics
 from routes.app import create_app
 from routes.context import AppContext
 from routes.output import grammar_switch, output_format
 from routes.preparation import Preparation
 from routes.tokenizer import ChatTokenizer
+from tests.routes.figures import cache_statistics, lease_statistics, spill_statistics
+from tests.routes.scripted_generation import ScriptedGeneration, Step, description, score
 from tests.support.handle import Handle
 
 TEMPLATE = (
@@ -69,139 +55,6 @@ def byte_tokenizer(template: str | None = TEMPLATE, special: Sequence[str] = ())
     wrapped = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=SPECIAL[0], bos_token=SPECIAL[1])
     wrapped.chat_template = template
     return ChatTokenizer(wrapped)
-
-
-Step = Delta | Exception | asyncio.Event
-Script = Callable[[Submit], Iterable[Step]]
-
-
-def description(**changes: Any) -> Description:
-    """A scheduler that batches eight rows, without a context cap."""
-    values: dict[str, Any] = {
-        "incarnation": Incarnation("one"),
-        "model_id": "org/tiny",
-        "model_path": "/models/tiny",
-        "mailbox_host": "127.0.0.1",
-        "mailbox_port": 1,
-        "mailbox_secret": "secret",
-        "vocabulary": 258,
-        "context_limit": None,
-        "max_rows": 8,
-        "batchable": True,
-        "trimmable": True,
-        "weight_bytes": 1000,
-        "dtype": "float32",
-        "device": "cpu",
-    }
-    return Description(**{**values, **changes})
-
-
-def score(token: int, top: int) -> Score:
-    """What the scripted scheduler says of a token: it was the likeliest one, the next ids come after it."""
-    ranked = tuple((token + place, -(token + 1000.0 * place) / 1024) for place in range(top))
-    return Score(-token / 1024, ranked)
-
-
-class ScriptedDeltas:
-    """Deltas of a script, and a note of the rows that were ended early, of which no more comes."""
-
-    def __init__(self, deltas: AsyncIterator[Delta], ended: list[RequestId]) -> None:
-        self._deltas = deltas
-        self._ended = ended
-
-    def __aiter__(self) -> AsyncIterator[Delta]:
-        return self._going()
-
-    async def _going(self) -> AsyncIterator[Delta]:
-        async for delta in self._deltas:
-            if delta.request_id not in self._ended:
-                yield delta
-
-    def end(self, name: RequestId) -> None:
-        self._ended.append(name)
-
-
-class ScriptedGeneration:
-    """A `GenerationClient` whose rows do what a script says: give a delta, raise, or wait for an event."""
-
-    ingress = IngressId("ingress-test")
-
-    def __init__(self) -> None:
-        self.described: Description | None = description()
-        self.refusal: Exception | None = None
-        self.script: Script = lambda submit: ()
-        self.submitted: list[Submit] = []
-        self.cancelled: list[RequestId] = []
-        self.ended: list[RequestId] = []
-        """Rows of several that the reader ended."""
-        self.compiled: list[Constraint] = []
-        self.unenforceable: str | None = None
-        """Why no constraint can be enforced, if none can."""
-        self.entered = asyncio.Event()
-        self.down = False
-        self.closed_sessions: list[str] = []
-        """What the prompt-cache manager was told."""
-        self.spilling: SpillingStatistics | None = None
-        """The scheduler's side of the SSD tier."""
-        self.flushes: list[float] = []
-        """How many seconds each flush was given."""
-        self.flushed = Flushed(attached=False)
-        """What a flush comes to."""
-
-    async def flush(self, timeout_s: float) -> Flushed:
-        if self.down:
-            raise EngineUnavailable("the generation scheduler does not answer")
-        self.flushes.append(timeout_s)
-        return self.flushed
-
-    async def close_session(self, session: str) -> None:
-        if self.down:
-            raise CacheUnavailable("the prompt-cache manager does not answer; try again")
-        self.closed_sessions.append(session)
-
-    @property
-    def description(self) -> Description:
-        if self.described is None:
-            raise EngineUnavailable("the scheduler is restarting")
-        return self.described
-
-    @asynccontextmanager
-    async def generate(self, request: Submit) -> AsyncIterator[ScriptedDeltas]:
-        if self.refusal is not None:
-            raise self.refusal
-        self.submitted.append(request)
-        self.entered.set()
-        going = {choice_id(request.request_id, index) for index in range(request.choices)}
-
-        async def read() -> AsyncIterator[Delta]:
-            for step in self.script(request):
-                if isinstance(step, asyncio.Event):
-                    await step.wait()
-                elif isinstance(step, Exception):
-                    going.clear()
-                    raise step
-                else:
-                    if step.finish is not None:
-                        going.discard(step.request_id)
-                    yield step
-
-        try:
-            yield ScriptedDeltas(read(), self.ended)
-        finally:
-            if going.difference(self.ended):
-                self.cancelled.append(request.request_id)
-
-    async def compile(self, constraint: Constraint) -> str | None:
-        self.compiled.append(constraint)
-        return self.unenforceable
-
-    async def statistics(self) -> SchedulerStatistics:
-        if self.down:
-            raise EngineUnavailable("the scheduler is restarting")
-        numbers: dict[str, Any] = dict.fromkeys(SchedulerStatistics.__dataclass_fields__, 0)
-        numbers["spilling"] = self.spilling
-        numbers.update(active_rows=2, waiting_rows=3, prefilling_rows=1, submitted_rows=9, kv_bytes=77)
-        return SchedulerStatistics(**numbers)
 
 
 @dataclass
@@ -318,61 +171,6 @@ def model_card(**changes: Any) -> ModelCard:
     return ModelCard(**{**values, **changes})
 
 
-async def spill_statistics() -> SpillStatistics:
-    return SpillStatistics(
-        directory="/prefixes",
-        available=True,
-        problem=None,
-        entries=12,
-        size=3456,
-        max_size=9000,
-        written_records=11,
-        written_bytes=3000,
-        pending_records=2,
-        pending_bytes=200,
-        failed_writes=1,
-        refused_writes=0,
-        set_aside=1,
-        ssd_evictions=3,
-        longest_prefix_tokens=640,
-        mailbox_depth=0,
-    )
-
-
-async def cache_statistics() -> CacheStatistics:
-    return CacheStatistics(
-        entries=4,
-        size=500,
-        max_size=9000,
-        hits=6,
-        misses=7,
-        hit_tokens=80,
-        evictions=1,
-        demotions=0,
-        reclaimed=0,
-        sessions=3,
-        session_hits=2,
-        session_misses=4,
-        prefix_scans=11,
-        pinned=2,
-        mailbox_depth=0,
-    )
-
-
-async def lease_statistics() -> LeaseStatistics:
-    waiting = ClassStatistics(waiting=1, grants=5, wait_s=0.5, oldest_wait_s=0.25, work_s=3.0)
-    return LeaseStatistics(
-        epoch=3,
-        holder="generation:one",
-        held_s=1.5,
-        classes={"interactive": waiting},
-        deaths=0,
-        reserved_bytes=1000,
-        budget_bytes=8000,
-        mailbox_depth=1,
-    )
-
-
 def unpack(packed: bytes) -> list[int]:
     return [int.from_bytes(packed[start : start + 4], "little") for start in range(0, len(packed), 4)]
 
@@ -380,68 +178,6 @@ def unpack(packed: bytes) -> list[int]:
 def chat(text: str = "hi", **more: Any) -> dict[str, Any]:
     """A chat body with one user message."""
     return {"messages": [{"role": "user", "content": text}], **more}
-
-
-class Call:
-    """One request spoken to the application by hand, so that a test decides when the client leaves."""
-
-    def __init__(self, app: Starlette, path: str, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.sent: list[Any] = []
-        self.streamed = asyncio.Event()
-        self._left = asyncio.Event()
-        self._body: list[bytes] = [body]
-        self.sending: Callable[[Any], Awaitable[None]] | None = None
-        """Takes what is sent, in the place of `sent`."""
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "POST",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "root_path": "",
-            "scheme": "http",
-            "server": ("test", 80),
-            "client": ("test", 1),
-            "headers": [
-                (name.encode(), value.encode()) for name, value in {"host": "localhost", **(headers or {})}.items()
-            ],
-        }
-        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
-
-    def leave(self) -> None:
-        """The client closes its connection."""
-        self._left.set()
-
-    @property
-    def status(self) -> int | None:
-        """The status that was sent, if any."""
-        return next((message["status"] for message in self.sent if message["type"] == "http.response.start"), None)
-
-    @property
-    def body(self) -> bytes:
-        """The body as far as it was sent."""
-        return b"".join(message.get("body", b"") for message in self.sent)
-
-    async def _receive(self) -> dict[str, Any]:
-        if self._body:
-            return {"type": "http.request", "body": self._body.pop(), "more_body": False}
-        await self._left.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: Any) -> None:
-        if self.sending is not None:
-            await self.sending(message)
-        self.sent.append(message)
-        if message["type"] == "http.response.body":
-            self.streamed.set()
-
-
-async def turns(count: int = 20) -> None:
-    """Let the event loop run what is ready."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 def connect(house: House) -> httpx.AsyncClient:

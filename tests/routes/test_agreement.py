@@ -12,7 +12,8 @@ from routes.agreement import agreeing, continuations, whole_tokens
 from routes.schema.messages import Message
 from routes.tokenizer import ChatTokenizer
 from tests.routes import templates
-from tests.routes.harness import TEMPLATE, build, byte_tokenizer, chat, connect, description
+from tests.routes.harness import TEMPLATE, build, byte_tokenizer, chat, connect
+from tests.routes.scripted_generation import description
 
 FORMS = {
     "plain": TEMPLATE,

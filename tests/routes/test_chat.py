@@ -2,7 +2,8 @@ import pytest
 
 from actors.errors import EngineUnavailable, GenerationFailed, QueueFull, ShuttingDown
 from actors.generation.messages import Delta
-from tests.routes.harness import build, chat, connect, description, events, unpack
+from tests.routes.harness import build, chat, connect, events, unpack
+from tests.routes.scripted_generation import description
 
 PATH = "/v1/chat/completions"
 

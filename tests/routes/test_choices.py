@@ -8,8 +8,9 @@ import pytest
 
 from actors.errors import EngineUnavailable, GenerationFailed
 from actors.generation.messages import Submit, choice_id
-from tests.routes.harness import House, Step, build, byte_tokenizer, events
+from tests.routes.harness import House, build, byte_tokenizer, events
 from tests.routes.reading import TEXT, Answer, both, hermes, post, streamed, tool, whole
+from tests.routes.scripted_generation import Step
 from tests.routes.templates import TOOLS
 
 

@@ -11,7 +11,8 @@ import pytest
 from actors.errors import EngineUnavailable
 from actors.generation.grammar.constraint import Constraint
 from routes.enforcement import FRAMES
-from tests.routes.harness import Call, House, build, byte_tokenizer, chat, turns
+from tests.routes.call import Call, turns
+from tests.routes.harness import House, build, byte_tokenizer, chat
 from tests.routes.reading import CHAT, TEXT, Answer, both, hermes, post, tool, whole
 from tests.routes.templates import HARMONY, HARMONY_TOKENS, OPENED, TOOLS
 

@@ -5,7 +5,7 @@ from starlette.types import Message
 
 from actors.errors import ClientGone
 from routes.disconnect import while_connected
-from tests.routes.harness import turns
+from tests.routes.call import turns
 
 
 class Client:

@@ -21,7 +21,8 @@ from routes.app import create_app
 from routes.context import AppContext, Embeddings
 from routes.embedding_tokenizer import EmbeddingTokenizer
 from routes.embeddings import SLICE
-from tests.routes.harness import Call, build, model_card, turns, unpack
+from tests.routes.call import Call, turns
+from tests.routes.harness import build, model_card, unpack
 
 URL = "/v1/embeddings"
 

@@ -7,7 +7,8 @@ import pytest
 
 from actors.errors import GenerationFailed
 from actors.generation.messages import Delta
-from tests.routes.harness import Call, build, chat, connect
+from tests.routes.call import Call
+from tests.routes.harness import build, chat, connect
 
 PATH = "/v1/chat/completions"
 

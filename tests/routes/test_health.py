@@ -1,7 +1,8 @@
 import asyncio
 import json
 
-from tests.routes.harness import Call, build, chat, connect
+from tests.routes.call import Call
+from tests.routes.harness import build, chat, connect
 
 
 async def test_health_is_the_expected_bytes() -> None:

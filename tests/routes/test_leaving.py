@@ -10,7 +10,9 @@ import pytest
 
 from actors.generation.messages import Delta, Submit, choice_id
 from routes.preparation import Preparation
-from tests.routes.harness import Call, House, Step, build, chat, turns
+from tests.routes.call import Call, turns
+from tests.routes.harness import House, build, chat
+from tests.routes.scripted_generation import Step
 
 PATH = "/v1/chat/completions"
 

@@ -21,7 +21,8 @@ from actors.models.card import read_card
 from actors.settings import LibrarySettings
 from routes.app import create_app
 from tests.actors.models.loopback_hub import GOOD_TOKEN, Hub, serving
-from tests.routes.harness import House, build, connect, description
+from tests.routes.harness import House, build, connect
+from tests.routes.scripted_generation import description
 from tests.support.handle import Handle
 from tests.support.hub_cache import HubCache
 

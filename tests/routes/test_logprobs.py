@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from routes.logprobs import logprobs_block
-from tests.routes.harness import END, House, build, byte_tokenizer, events, score
+from tests.routes.harness import END, House, build, byte_tokenizer, events
 from tests.routes.reading import TEXT, hermes, post, tool
+from tests.routes.scripted_generation import score
 from tests.routes.templates import OPENED
 
 PATHS = ["/v1/chat/completions", TEXT]

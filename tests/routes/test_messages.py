@@ -11,7 +11,8 @@ import pytest
 from actors.generation.messages import Delta, Submit
 from routes import answer
 from routes.messages import PIECE
-from tests.routes.harness import END, Call, Step, connect
+from tests.routes.call import Call
+from tests.routes.harness import END, connect
 from tests.routes.messaging import (
     ASKED,
     CALLED,
@@ -27,6 +28,7 @@ from tests.routes.messaging import (
     streamed,
 )
 from tests.routes.reading import hermes
+from tests.routes.scripted_generation import Step
 
 
 async def test_a_whole_message() -> None:

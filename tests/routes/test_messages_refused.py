@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from actors.errors import GenerationFailed, QueueFull
 from actors.generation.messages import Delta
-from tests.routes.harness import connect, description
+from tests.routes.harness import connect
 from tests.routes.messaging import COUNT, PATH, TOOL, house, post, request, streamed
+from tests.routes.scripted_generation import description
 
 
 async def test_errors_have_the_shape_of_the_protocol() -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from actors.errors import GenerationFailed, QueueFull
 from actors.generation.messages import Delta, Submit
-from tests.routes.harness import END, House, Step, build, byte_tokenizer, unpack
+from tests.routes.harness import END, House, build, byte_tokenizer, unpack
 from tests.routes.reading import hermes
+from tests.routes.scripted_generation import Step
 from tests.routes.templates import THINK
 
 ASKED: Any = [{"role": "user", "content": "hi"}]

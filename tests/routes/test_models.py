@@ -1,6 +1,7 @@
 import pytest
 
-from tests.routes.harness import build, byte_tokenizer, connect, description
+from tests.routes.harness import build, byte_tokenizer, connect
+from tests.routes.scripted_generation import description
 
 
 async def test_the_index_names_the_model_and_only_paths_that_exist() -> None:

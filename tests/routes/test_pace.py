@@ -13,7 +13,8 @@ from actors.library.messages import DecodeRate
 from routes.app import create_app
 from routes.gate import Gate
 from routes.pace import LEAST_TOKENS, PERIOD_S
-from tests.routes.harness import Call, House, build, chat, connect, turns
+from tests.routes.call import Call, turns
+from tests.routes.harness import House, build, chat, connect
 from tests.support.handle import Handle
 
 

@@ -9,7 +9,8 @@ from routes.prompt import Prompt
 from routes.reasoning.plain import PlainSplitter
 from routes.sampling import SamplingDefaults
 from routes.schema.generation import read_generation
-from tests.routes.harness import description, unpack
+from tests.routes.harness import unpack
+from tests.routes.scripted_generation import description
 
 
 def plan(

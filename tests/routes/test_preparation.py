@@ -7,7 +7,7 @@ import pytest
 from actors.clock import FakeClock
 from actors.errors import QueueFull, ShuttingDown
 from routes.preparation import Preparation
-from tests.routes.harness import turns
+from tests.routes.call import turns
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import pytest
 from actors.errors import GenerationFailed
 from actors.generation.messages import Delta
 from routes.answer import HEARTBEAT_S
-from tests.routes.harness import Call, House, build, byte_tokenizer, connect, turns, unpack
+from tests.routes.call import Call, turns
+from tests.routes.harness import House, build, byte_tokenizer, connect, unpack
 from tests.routes.reading import hermes
 from tests.routes.responding import PATH, anonymous, events, kinds, last_prompt, post, streamed, whole
 from tests.routes.templates import OPENED, TOOLS

@@ -11,7 +11,8 @@ from actors.errors import CacheUnavailable
 from actors.generation.messages import Flushed, SpillingStatistics
 from actors.spill.messages import SpillStatistics
 from routes.app import create_app
-from tests.routes.harness import build, connect, spill_statistics
+from tests.routes.figures import spill_statistics
+from tests.routes.harness import build, connect
 
 ON = {"ssd_cache": {"enabled": True, "flush_timeout_s": 7.5}}
 FLUSH = "/admin/cache/flush"

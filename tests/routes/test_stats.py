@@ -2,7 +2,8 @@ import dataclasses
 
 from actors.prompt_cache.messages import CacheStatistics
 from routes.app import create_app
-from tests.routes.harness import build, chat, connect, description
+from tests.routes.harness import build, chat, connect
+from tests.routes.scripted_generation import description
 
 
 async def test_the_blocks_of_the_protocol_carry_the_actors_figures() -> None:

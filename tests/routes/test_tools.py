@@ -10,8 +10,9 @@ import pytest
 
 from actors.generation.messages import Delta, Submit
 from routes.answer import HEARTBEAT_S
-from tests.routes.harness import END, House, Step, build, byte_tokenizer, events
+from tests.routes.harness import END, House, build, byte_tokenizer, events
 from tests.routes.reading import Answer, both, deltas, halves, hermes, post, streamed, tool, whole
+from tests.routes.scripted_generation import Step
 from tests.routes.templates import HARMONY, HARMONY_TOKENS, TOOLS
 
 WEATHER = tool("weather", city="string", days="integer")

@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.routes.harness import House, build, byte_tokenizer, connect, description, unpack
+from tests.routes.harness import House, build, byte_tokenizer, connect, unpack
+from tests.routes.scripted_generation import description
 from tests.routes.templates import TOOLS
 
 LIMIT = 400

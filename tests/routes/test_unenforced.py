@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from actors.generation.grammar.constraint import Constraint
-from tests.routes.harness import Call, build, byte_tokenizer, chat, unpack
+from tests.routes.call import Call
+from tests.routes.harness import build, byte_tokenizer, chat, unpack
 from tests.routes.reading import CHAT, TEXT, hermes, post, tool
 from tests.routes.templates import TOOLS
 
