@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Literal
 
-import httpx
 import openai
 import pydantic
 import pytest
@@ -46,15 +44,6 @@ TOOL: Any = {
 @pytest.fixture
 def house() -> House:
     return build(tokenizer=byte_tokenizer(OPENED))
-
-
-@pytest.fixture
-async def sdk(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
-    client: Any = httpx.AsyncClient(transport=httpx.ASGITransport(app=house.app))
-    async with openai.AsyncOpenAI(
-        base_url="http://localhost/v1", api_key="none", http_client=client, max_retries=0
-    ) as library:
-        yield library
 
 
 async def test_create_gives_text_and_usage(house: House, sdk: openai.AsyncOpenAI) -> None:

@@ -1,9 +1,5 @@
 """The official client library reads what the routes write."""
 
-from collections.abc import AsyncIterator
-from typing import Any
-
-import httpx
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
@@ -18,15 +14,6 @@ MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hi"}]
 @pytest.fixture
 def house() -> House:
     return build({"server": {"api_key": "key"}})
-
-
-@pytest.fixture
-async def sdk(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
-    client: Any = httpx.AsyncClient(transport=httpx.ASGITransport(app=house.app))
-    async with openai.AsyncOpenAI(
-        base_url="http://localhost/v1", api_key="key", http_client=client, max_retries=0
-    ) as library:
-        yield library
 
 
 async def test_a_whole_chat_answer(house: House, sdk: openai.AsyncOpenAI) -> None:

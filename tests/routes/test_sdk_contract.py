@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Literal
 
-import httpx
 import openai
 import pydantic
 import pytest
@@ -50,15 +48,6 @@ ARGUMENTS = '{"city":"Paris","days":2}'
 @pytest.fixture
 def house() -> House:
     return build(tokenizer=byte_tokenizer(OPENED))
-
-
-@pytest.fixture
-async def sdk(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
-    client: Any = httpx.AsyncClient(transport=httpx.ASGITransport(app=house.app))
-    async with openai.AsyncOpenAI(
-        base_url="http://localhost/v1", api_key="none", http_client=client, max_retries=0
-    ) as library:
-        yield library
 
 
 async def test_parse_gives_an_object_of_the_class(house: House, sdk: openai.AsyncOpenAI) -> None:
