@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from actors import ids
 from actors.embedding.engine import Engine
 from actors.embedding.line import Item, Job
-from actors.embedding.loading import LoadedEncoder, load
+from actors.embedding.loading import load
 from actors.embedding.messages import CancelEmbedding, Embed, Embedded, EmbedderStatistics, Failure
 from actors.embedding.pooling import Floats, unit
 from actors.errors import (
@@ -30,9 +31,11 @@ from actors.errors import (
     TroupeError,
 )
 from actors.generation.policy import PrefillRate
+from actors.gpu_lease import booking
 from actors.gpu_lease.holder import LeaseHolder
 from actors.ids import RequestId
 from actors.models.embedding_card import EmbeddingCard
+from actors.open_requests import OpenRequests
 from actors.settings import Settings
 
 log = logging.getLogger("troupe.embedding")
@@ -71,8 +74,7 @@ class Embedder:
         self._loading: asyncio.Task[None] | None = None
         self._weight_bytes = 0
         self._finished = self._cancelled = self._failed = 0
-        self._draining = False
-        self._empty = asyncio.Event()
+        self._requests = OpenRequests()
 
     async def start(self) -> None:
         """Start the engine thread. Raises `StartError` when the weights are loaded now and cannot be."""
@@ -93,7 +95,7 @@ class Embedder:
 
         Cancelling it gives the request up, as `cancel` does. A request id that is open already is refused.
         """
-        if self._draining:
+        if self._requests.closed:
             return Failure(ShuttingDown.__name__, "the server is shutting down")
         if len(self._open) >= self._settings.queue:
             return Failure(QueueFull.__name__, f"the embedding queue is full ({self._settings.queue} requests wait)")
@@ -104,29 +106,8 @@ class Embedder:
         job = Job(request.request_id, texts)
         vectors = np.empty((len(texts), self._card.dimensions), dtype=np.float32)
         mine = _Open(job, vectors, len(texts), self._loop.time(), self._loop.create_future())
-        self._open[job.request_id] = mine
-        self._empty.clear()
-        try:
-            # A client that leaves while the weights load is answered at once, and the loading goes on for the next one.
-            loading = asyncio.ensure_future(self._ready())
-            loading.add_done_callback(_heard)
-            await asyncio.wait({loading, mine.answer}, return_when=asyncio.FIRST_COMPLETED)
-            if not job.ended:
-                loading.result()
-                self._engine.submit(job)
-            answer = await mine.answer
-        except TroupeError as error:
-            self._failed += 1
-            kind = EngineUnavailable if isinstance(error, StartError) else type(error)
-            return Failure(kind.__name__, error.message)
-        except asyncio.CancelledError:
-            self._give_up(mine)
-            raise
-        finally:
-            job.ended = True
-            self._open.pop(job.request_id, None)
-            if not self._open:
-                self._empty.set()
+        with self._requests.counted(), self._registered(mine):
+            answer = await self._computed(mine)
         if isinstance(answer, Failure):
             return answer
         self._finished += 1
@@ -160,13 +141,11 @@ class Embedder:
 
     async def drain(self) -> None:
         """Refuse new requests and return when the last one has ended. Cancelling stops only the waiting."""
-        self._draining = True
-        if self._open:
-            await self._empty.wait()
+        await self._requests.drain()
 
     async def close(self) -> None:
         """End the engine thread and give the lease back. Open requests are answered `ShuttingDown`."""
-        self._draining = True
+        self._requests.closed = True
         for mine in self._open.values():
             self._end(mine, Failure(ShuttingDown.__name__, "the server is shutting down"))
         self._engine.stop()
@@ -201,6 +180,34 @@ class Embedder:
             return f"dimensions must be from 1 to {card.dimensions}"
         return None
 
+    @contextmanager
+    def _registered(self, mine: _Open) -> Iterator[None]:
+        self._open[mine.job.request_id] = mine
+        try:
+            yield
+        finally:
+            mine.job.ended = True
+            self._open.pop(mine.job.request_id, None)
+
+    async def _computed(self, mine: _Open) -> Embedded | Failure:
+        """What the engine makes of a request. Cancelling it gives the request up."""
+        try:
+            # A client that leaves while the weights load is answered at once, and the loading goes on for the next one.
+            loading = asyncio.ensure_future(self._ready())
+            loading.add_done_callback(_heard)
+            await asyncio.wait({loading, mine.answer}, return_when=asyncio.FIRST_COMPLETED)
+            if not mine.job.ended:
+                loading.result()
+                self._engine.submit(mine.job)
+            return await mine.answer
+        except TroupeError as error:
+            self._failed += 1
+            kind = EngineUnavailable if isinstance(error, StartError) else type(error)
+            return Failure(kind.__name__, error.message)
+        except asyncio.CancelledError:
+            self._give_up(mine)
+            raise
+
     async def _ready(self) -> None:
         """Wait for the weights; one attempt serves all who wait for it."""
         if self._weight_bytes:
@@ -219,25 +226,14 @@ class Embedder:
     async def _load(self) -> None:
         """Book the memory, then load. Raises `StartError`, or `ShuttingDown`."""
         card = self._card
-        await self._reserve(card.model.weight_bytes)
-        try:
-            loaded: LoadedEncoder = await asyncio.wrap_future(
-                self._engine.load(lambda: load(card, self._settings.dtype))
-            )
-        except BaseException:
-            await self._lease.unreserve("weights")
-            raise
-        # What a conversion to another type has added is there already, whatever the ledger says to it.
-        booking = await self._lease.reserve("weights", loaded.weight_bytes)
-        if not booking.granted:
-            log.warning("%s takes more memory than was booked: %s", card.model.model_id, booking.reason)
-        self._weight_bytes = loaded.weight_bytes
-        log.info("%s is loaded: %.0f MB", card.model.model_id, loaded.weight_bytes / 1e6)
 
-    async def _reserve(self, size: int) -> None:
-        booking = await self._lease.reserve("weights", size)
-        if not booking.granted:
-            raise StartError(f"{self._card.model.model_id} does not fit: {booking.reason}")
+        async def work() -> int:
+            loaded = await asyncio.wrap_future(self._engine.load(lambda: load(card, self._settings.dtype)))
+            return loaded.weight_bytes
+
+        model = card.model
+        self._weight_bytes = await booking.load(self._lease, model.model_id, model.weight_bytes, work)
+        log.info("%s is loaded: %.0f MB", model.model_id, self._weight_bytes / 1e6)
 
     def _take(self, items: Sequence[Item], vectors: Floats) -> None:
         for item, vector in zip(items, vectors, strict=True):

@@ -1,19 +1,18 @@
 """The embedder's engine: one thread that owns the weights and computes batch after batch under the GPU lease.
 
-    while running: take the next batch, hold the lease, compute it pass by pass, lend the GPU between two passes
+    take the next batch, hold the lease, compute it pass by pass, lend the GPU between two passes
 
-MLX streams belong to threads, so everything that touches an array happens here, loading included. An engine
-without work keeps no claim on the GPU.
+Everything that touches an array happens here, loading included.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import mlx.core as mx
@@ -25,7 +24,8 @@ from actors.embedding.loading import LoadedEncoder
 from actors.embedding.pooling import Floats
 from actors.errors import GenerationFailed, ShuttingDown, TroupeError
 from actors.generation.policy import PrefillRate
-from actors.generation.ports import Lease
+from actors.gpu_lease.leased_thread import LeasedThread
+from actors.gpu_lease.ports import Lease
 
 log = logging.getLogger("troupe.embedding.engine")
 
@@ -54,7 +54,7 @@ class Tally:
     passes: int = 0
 
 
-class Engine:
+class Engine(LeasedThread):
     """See the module. `submit`, `cancel` and `load` may be called from any thread.
 
     Args:
@@ -64,33 +64,12 @@ class Engine:
     """
 
     def __init__(self, lease: Lease, port: EnginePort, rate: PrefillRate) -> None:
+        super().__init__("embedding", lease)
         self.tally = Tally()
         self.rate = rate
-        self._lease = lease
         self._port = port
         self._line = Line()
-        self._news = threading.Condition()
-        self._loading: tuple[Callable[[], LoadedEncoder], Future[LoadedEncoder]] | None = None
         self._encoder: Encoder | None = None
-        self._running = True
-        self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread after its pass; whatever waits gets nothing more. May be repeated."""
-        with self._news:
-            self._running = False
-            self._news.notify_all()
-
-    def join(self) -> None:
-        """Block until the thread has ended."""
-        self._thread.join()
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
 
     @property
     def waiting(self) -> int:
@@ -99,12 +78,14 @@ class Engine:
             return len(self._line)
 
     def load(self, work: Callable[[], LoadedEncoder]) -> Future[LoadedEncoder]:
-        """Have `work` make the encoder, in the engine thread and under the lease. One at a time."""
-        future: Future[LoadedEncoder] = Future()
-        with self._news:
-            self._loading = work, future
-            self._news.notify_all()
-        return future
+        """Have `work` make the encoder, in the engine thread and under the lease."""
+
+        def make() -> LoadedEncoder:
+            loaded = work()
+            self._encoder = loaded.encoder
+            return loaded
+
+        return self.hand_in(make)
 
     def submit(self, job: Job) -> None:
         """Put a request in line. An encoder must have been loaded."""
@@ -119,51 +100,18 @@ class Engine:
 
     # The engine thread.
 
-    def _run(self) -> None:
-        try:
-            while self._running:
-                self._turn()
-        except ShuttingDown:
-            log.debug("the lease is closed")
-        finally:
-            self._encoder = None
-            self._lease.idle()
-            loading, _ = self._take()
-            if loading is not None:
-                loading[1].set_exception(ShuttingDown("the server is shutting down"))
+    def _next(self) -> Callable[[], None] | None:
+        # The others of a pass wait for it as running answers wait for a prompt's chunk.
+        batch = self._line.next(self.rate.budget(1))
+        return partial(self._compute, batch) if batch else None
 
-    def _turn(self) -> None:
-        loading, batch = self._take()
-        if loading is not None:
-            self._load(*loading)
-        elif batch:
-            self._compute(batch)
-        else:
-            # An idle embedder keeps its weights and nothing else.
-            mx.synchronize()
-            mx.clear_cache()
-            self._lease.idle()
-            with self._news:
-                self._news.wait_for(lambda: not self._running or self._loading is not None or len(self._line) > 0)
+    def _rest(self) -> None:
+        """An idle embedder keeps its weights and nothing else."""
+        mx.synchronize()
+        mx.clear_cache()
 
-    def _take(self) -> tuple[tuple[Callable[[], LoadedEncoder], Future[LoadedEncoder]] | None, list[Item]]:
-        with self._news:
-            loading, self._loading = self._loading, None
-            # The others of a pass wait for it as running answers wait for a prompt's chunk.
-            batch = self._line.next(self.rate.budget(1)) if loading is None else []
-        return loading, batch
-
-    def _load(self, work: Callable[[], LoadedEncoder], future: Future[LoadedEncoder]) -> None:
-        try:
-            self._lease.hold()
-            loaded = work()
-        except BaseException as error:
-            future.set_exception(error)
-            if isinstance(error, ShuttingDown):
-                raise
-            return
-        self._encoder = loaded.encoder
-        future.set_result(loaded)
+    def _end(self) -> None:
+        self._encoder = None
 
     def _compute(self, batch: list[Item]) -> None:
         """A batch that fails is computed text by text: the culprit fails alone."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors import ids
-from actors.errors import QueueFull, ShuttingDown, StartError
+from actors.errors import QueueFull, ShuttingDown
 from actors.generation import marks
 from actors.generation.checkpoints import equip, key_of
 from actors.generation.engine import Engine
@@ -47,6 +47,7 @@ from actors.generation.row import Choices, Row
 from actors.generation.shelf import Stored
 from actors.generation.spilling import Ports, Spilling, record_model
 from actors.generation.waiting import WaitingLine
+from actors.gpu_lease import booking
 from actors.gpu_lease.holder import LeaseHolder
 from actors.ids import EntryId, IngressId
 from actors.models.card import ModelCard
@@ -104,9 +105,6 @@ class GenerationScheduler:
         """Load the model and open the mailbox. Raises `StartError`."""
         self._loop = asyncio.get_running_loop()
         self._lease = LeaseHolder(self._lease_factory, f"generation:{self.incarnation}", "interactive", self._loop)
-        booking = await self._lease.reserve("weights", self._card.weight_bytes)
-        if not booking.granted:
-            raise StartError(f"{self._card.model_id} does not fit: {booking.reason}")
         generation, cache = self._settings.generation, self._settings.prompt_cache
         self._engine = Engine(
             load=lambda: load(self._card.path, generation.dtype, generation.trust_model_code),
@@ -119,8 +117,7 @@ class GenerationScheduler:
             store=cache.min_tokens if cache.max_bytes > 0 else None,
             boundary=cache.boundary_tokens,
         )
-        self._loaded: Loaded = await asyncio.wrap_future(self._engine.start())
-        await self._lease.reserve("weights", self._loaded.weight_bytes)
+        await booking.load(self._lease, self._card.model_id, self._card.weight_bytes, self._load)
         self._grammars = Grammars(self._card, self._loaded.vocabulary, generation.grammar)
         await self._grammars.start()
         await self._start_spilling()
@@ -136,6 +133,10 @@ class GenerationScheduler:
             self._loaded.dtype,
             self._loaded.device,
         )
+
+    async def _load(self) -> int:
+        self._loaded: Loaded = await asyncio.wrap_future(self._engine.start())
+        return self._loaded.weight_bytes
 
     async def _start_spilling(self) -> None:
         if self._writer is None or self._settings.prompt_cache.max_bytes == 0:

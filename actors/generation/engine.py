@@ -19,7 +19,7 @@ from typing import Any
 import mlx.core as mx
 
 from actors.errors import ShuttingDown
-from actors.generation import kv, marks
+from actors.generation import cpu_kernels, kv, marks
 from actors.generation.batch import DecodeBatch, Read
 from actors.generation.desk import Desk
 from actors.generation.events import Outgoing
@@ -29,12 +29,13 @@ from actors.generation.loading import Loaded
 from actors.generation.messages import Failure
 from actors.generation.offers import Offers
 from actors.generation.policy import PrefillJob, PrefillRate, crowd, plan
-from actors.generation.ports import EnginePort, Lease
+from actors.generation.ports import EnginePort
 from actors.generation.prefill import Prefill
 from actors.generation.row import Row
 from actors.generation.shelf import Shelf
 from actors.generation.tally import Tally
 from actors.generation.tensors import Frozen, thaw
+from actors.gpu_lease.ports import Lease
 from actors.ids import EntryId
 
 log = logging.getLogger("troupe.generation.engine")
@@ -112,6 +113,8 @@ class Engine:
     def _run(self) -> None:
         try:
             self._lease.hold()
+            if cpu_kernels.useful():
+                cpu_kernels.activate()
             loaded = self._load()
         except BaseException as error:
             self._loaded.set_exception(error)

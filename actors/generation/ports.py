@@ -9,16 +9,6 @@ from actors.generation.shelf import Stored
 from actors.ids import EntryId
 
 
-class Lease(Protocol):
-    """The part of `LeaseHolder` that an engine thread uses."""
-
-    must_yield: bool
-
-    def hold(self) -> None: ...
-    def give_way(self) -> None: ...
-    def idle(self) -> None: ...
-
-
 class StoredPort(Protocol):
     """Who hears of a stored prefix. Called from the engine thread; must not block."""
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from actors import ids
 from actors.errors import GenerationFailed, QueueFull, ShuttingDown, TroupeError
 from actors.gpu_lease.holder import LeaseHolder
 from actors.models.whisper_card import WhisperCard
+from actors.open_requests import OpenRequests
 from actors.settings import Settings
 from actors.transcription import listening
 from actors.transcription.audio import RATE, decode
@@ -63,11 +64,9 @@ class Transcriber:
         self._card = card
         self._eager = eager
         self._heard: dict[Job, asyncio.Queue[_Event]] = {}
-        self._open = 0
+        self._open = OpenRequests()
         self._requests = self._finished = self._cancelled = self._failed = 0
         self._samples = 0
-        self._draining = False
-        self._empty = asyncio.Event()
 
     async def start(self) -> None:
         """Start the threads. Raises `ModelUnavailable` when the weights are loaded now and cannot be."""
@@ -78,7 +77,7 @@ class Transcriber:
         )
         self._engine = Engine(self._lease, self)
         self._engine.start()
-        self.weights = Weights(self._settings, self._card, self._engine, self._lease, lambda: self._open > 0)
+        self.weights = Weights(self._settings, self._card, self._engine, self._lease, lambda: len(self._open) > 0)
         if self._eager:
             await self.weights.ready()
 
@@ -95,7 +94,7 @@ class Transcriber:
             yield refusal
             return
         answered = False
-        with self.weights.used(), self._counted():
+        with self.weights.used(), self._open.counted():
             try:
                 async with aclosing(self._events(request)) as events:
                     async for event in events:
@@ -124,7 +123,7 @@ class Transcriber:
             requests=self._requests,
             last_load_ms=weights.tally.last_load_ms,
             idle_unload_sec=None if settings.resident else settings.idle_unload_s,
-            open_requests=self._open,
+            open_requests=len(self._open),
             waiting_clips=self._engine.waiting,
             finished_requests=self._finished,
             cancelled_requests=self._cancelled,
@@ -137,13 +136,11 @@ class Transcriber:
 
     async def drain(self) -> None:
         """Refuse new requests and return when the last one has ended. Cancelling stops only the waiting."""
-        self._draining = True
-        if self._open:
-            await self._empty.wait()
+        await self._open.drain()
 
     async def close(self) -> None:
         """End the threads and give the lease back. Open requests are answered `ShuttingDown`."""
-        self._draining = True
+        self._open.closed = True
         for events in self._heard.values():
             events.put_nowait(ShuttingDown("the server is shutting down"))
         self.weights.close()
@@ -166,21 +163,10 @@ class Transcriber:
 
     # The event loop's part.
 
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        self._open += 1
-        self._empty.clear()
-        try:
-            yield
-        finally:
-            self._open -= 1
-            if self._open == 0:
-                self._empty.set()
-
     def _refusal(self) -> Failure | None:
-        if self._draining:
+        if self._open.closed:
             return Failure(ShuttingDown.__name__, "the server is shutting down")
-        if self._open >= self._settings.queue:
+        if len(self._open) >= self._settings.queue:
             return Failure(QueueFull.__name__, f"{self._settings.queue} transcriptions wait or run; try again later")
         return None
 

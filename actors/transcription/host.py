@@ -96,11 +96,11 @@ class SessionHost(Transcriber):
     # What sessions ask for.
 
     async def prepare(self, options: TranscriptionOptions) -> Prepared:
-        if self._draining:
+        if self._open.closed:
             raise ShuttingDown("the server is shutting down")
         card = await self.weights.find()
         options = await self._checked(options, card)
-        with self.weights.used(), self._counted():
+        with self.weights.used(), self._open.counted():
             load_ms = await self.weights.ready()
         report = await self._work(lambda: _report(card, options))
         return Prepared(card.model_id, card.sizes["n_mels"], options, report, load_ms)
@@ -112,7 +112,7 @@ class SessionHost(Transcriber):
         return decode(data, self._sessions_settings.max_s, self._settings.decode_timeout_s)
 
     async def advance(self, clip: Clip, advanced: Callable[[], None]) -> None:
-        with self.weights.used(), self._counted():
+        with self.weights.used(), self._open.counted():
             await self.weights.ready()
             async for _ in self._windows(clip, 0.0):
                 advanced()

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from actors.errors import ModelUnavailable, ShuttingDown, StartError
-from actors.gpu_lease.holder import LeaseHolder
+from actors.gpu_lease import booking
+from actors.gpu_lease.ports import Ledger
 from actors.models.whisper_card import WhisperCard, find_whisper
 from actors.settings import TranscriptionSettings
 from actors.transcription.engine import Engine
@@ -34,7 +35,7 @@ class Weights:
         settings: which model, and when it is given up.
         card: the model, where it is known already.
         engine: keeps the arrays.
-        lease: keeps the books of memory.
+        ledger: keeps the books of memory.
         busy: whether somebody needs the weights.
     """
 
@@ -43,7 +44,7 @@ class Weights:
         settings: TranscriptionSettings,
         card: WhisperCard | None,
         engine: Engine,
-        lease: LeaseHolder,
+        ledger: Ledger,
         busy: Callable[[], bool],
     ) -> None:
         self.card = card
@@ -53,7 +54,7 @@ class Weights:
         self.tally = WeightTally()
         self._settings = settings
         self._engine = engine
-        self._lease = lease
+        self._ledger = ledger
         self._busy = busy
         self._changing = asyncio.Lock()
         self._loading: asyncio.Task[float] | None = None
@@ -107,7 +108,7 @@ class Weights:
             if not self.size or self._busy():
                 return False
             await asyncio.wrap_future(self._engine.replace(lambda: None))
-            await self._lease.unreserve("weights")
+            await self._ledger.unreserve(booking.WEIGHTS)
             self.size = 0
             self.tally.unloads += 1
             return True
@@ -143,28 +144,21 @@ class Weights:
         from actors.transcription.decoder import WhisperDecoder
         from actors.transcription.loading import load
 
-        booking = await self._lease.reserve("weights", card.weight_bytes)
-        if not booking.granted:
-            raise ModelUnavailable(f"{card.model_id} does not fit: {booking.reason}")
-        sizes: list[int] = []
+        async def work() -> int:
+            sizes: list[int] = []
 
-        def work() -> WhisperDecoder:
-            loaded = load(card, self._settings.dtype)
-            sizes.append(loaded.weight_bytes)
-            return WhisperDecoder(loaded)
+            def make() -> WhisperDecoder:
+                loaded = load(card, self._settings.dtype)
+                sizes.append(loaded.weight_bytes)
+                return WhisperDecoder(loaded)
+
+            await asyncio.wrap_future(self._engine.replace(make))
+            return sizes[0]
 
         try:
-            await asyncio.wrap_future(self._engine.replace(work))
-        except BaseException as error:
-            await self._lease.unreserve("weights")
-            if isinstance(error, StartError):
-                raise ModelUnavailable(error.message) from None
-            raise
-        self.size = sizes[0]
-        # What a conversion to another type has added is there already, whatever the ledger says to it.
-        booking = await self._lease.reserve("weights", self.size)
-        if not booking.granted:
-            log.warning("%s takes more memory than was booked: %s", card.model_id, booking.reason)
+            self.size = await booking.load(self._ledger, card.model_id, card.weight_bytes, work)
+        except StartError as error:
+            raise ModelUnavailable(error.message) from None
 
 
 def _heard(unloading: asyncio.Task[bool]) -> None:

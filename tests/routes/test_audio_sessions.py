@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.support.company import Company, run_company
 from tests.support.sound import Samples, clips, encoded, needs_speech, pcm16, tone, wav
+from tests.support.waiting import wait_until
 from tests.support.whisper import tiny_whisper
 
 URL = "/v1/audio/sessions"
@@ -116,10 +116,7 @@ def test_a_session_says_what_one_request_says(http: httpx.Client) -> None:
 def test_windows_are_transcribed_before_the_end(http: httpx.Client) -> None:
     name = begin(http)
     append(http, name, noise(35))
-    ends = time.monotonic() + PATIENCE_S
-    while not append(http, name, noise(0))["segments"]:
-        assert time.monotonic() < ends, "no window was transcribed"
-        time.sleep(0.05)
+    wait_until(lambda: append(http, name, noise(0))["segments"], "a window is transcribed")
     discard(http, name)
 
 
@@ -168,10 +165,7 @@ def test_the_vocabulary_is_reported_at_the_beginning_and_the_end(http: httpx.Cli
 def test_partial_text_comes_when_it_is_asked_for(http: httpx.Client) -> None:
     name = begin(http, partials=True)
     append(http, name, noise(3))
-    ends = time.monotonic() + PATIENCE_S
-    while "partial" not in append(http, name, noise(0)):
-        assert time.monotonic() < ends, "there was no partial text"
-        time.sleep(0.05)
+    wait_until(lambda: "partial" in append(http, name, noise(0)), "there is partial text")
     discard(http, name)
 
 
@@ -288,10 +282,7 @@ def test_a_session_that_nobody_uses_expires(tiny: Callable[[str], Path], tmp_pat
     with run_company(arguments) as company, httpx.Client(base_url=company.url, timeout=PATIENCE_S) as http:
         name = begin(http)
         spool = tmp_path / "sessions" / name
-        ends = time.monotonic() + PATIENCE_S
-        while spool.exists():
-            assert time.monotonic() < ends, "the session is still there"
-            time.sleep(0.05)
+        wait_until(lambda: not spool.exists(), "the session goes")
         for path in ("audio", "finish"):
             answer = http.post(f"{URL}/{name}/{path}", content=b"", headers=RAW)
             assert "idle for more than 0.5 s" in message(answer, 410)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,8 +24,7 @@ from tests.routes.harness import House, build, connect
 from tests.routes.scripted_generation import description
 from tests.support.handle import Handle
 from tests.support.hub_cache import HubCache
-
-PATIENCE_S = 60.0
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -171,9 +169,12 @@ async def test_a_download_is_started_shown_and_refused_twice(client: httpx.Async
     assert (row["repo_id"], row["state"], row["finished_at"]) == ("acme/tiny", "active", None)
     assert "error" not in row
     hub[1].set()
-    async with asyncio.timeout(PATIENCE_S):
-        while (row := (await client.get("/downloads")).json()["downloads"][0])["state"] == "active":
-            await asyncio.sleep(0.02)
+
+    async def ended() -> dict[str, Any] | None:
+        (row,) = (await client.get("/downloads")).json()["downloads"]
+        return None if row["state"] == "active" else row
+
+    row = await eventually(ended)
     assert (row["state"], row["received_bytes"], row["files_done"]) == ("done", row["total_bytes"], row["files_total"])
     assert row["total_bytes"] > 0
     assert row["finished_at"] >= row["started_at"]

@@ -29,6 +29,7 @@ from tests.routes.messaging import (
 )
 from tests.routes.reading import hermes
 from tests.routes.scripted_generation import Step
+from tests.support.waiting import until
 
 
 async def test_a_whole_message() -> None:
@@ -180,11 +181,9 @@ async def test_a_long_prompt_is_waited_for_with_pings(monkeypatch: pytest.Monkey
 
     server.generation.script = script
     call = Call(server.app, PATH, json.dumps(request(stream=True)).encode())
-    async with asyncio.timeout(30):
-        while call.body.count(b"event: ping") < 3:
-            await asyncio.sleep(0)
-        computed.set()
-        await call.task
+    await until(lambda: call.body.count(b"event: ping") >= 3)
+    computed.set()
+    await call.task
     kinds = [event["type"] for event in events(call.body.decode())]
     start = kinds.index("message_start")
     assert set(kinds[:start]) == {"ping"}

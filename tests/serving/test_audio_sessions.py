@@ -14,7 +14,7 @@ from actors.models import starter_whisper
 from actors.transcription.pinning import replica_of
 from tests.support.server import Server, run_server
 from tests.support.sound import Samples, clips, needs_speech, wav
-from tests.support.talk import eventually
+from tests.support.waiting import eventually
 
 URL = "/v1/audio/sessions"
 RAW = {"content-type": "audio/pcm;rate=16000"}

@@ -14,7 +14,8 @@ import pytest
 
 from tests.support import checkpoints
 from tests.support.server import Server, run_server
-from tests.support.talk import CHAT, chat_body, eventually
+from tests.support.talk import CHAT, chat_body
+from tests.support.waiting import eventually
 
 USUAL_PORT = 8265
 TOKEN = Path.home() / ".ray/auth_token"

@@ -10,7 +10,8 @@ import pytest
 
 from tests.support import embedders
 from tests.support.server import run_server
-from tests.support.talk import chat_body, eventually, statistics, streaming
+from tests.support.talk import chat_body, statistics, streaming
+from tests.support.waiting import eventually
 
 URL = "/v1/embeddings"
 BATCH = ["The sea is wide and the ships are small. " * 12] * 300

@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from tests.support.server import Server, run_server
-from tests.support.talk import CHAT, chat_body, eventually, say, scheduler, statistics, streaming, until_rows
+from tests.support.talk import CHAT, chat_body, say, scheduler, statistics, streaming, until_rows
+from tests.support.waiting import eventually
 
 STORY = "Write a very long story about a lighthouse and the people who lived there."
 CAPITAL = "What is the capital of France?"

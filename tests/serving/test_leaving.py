@@ -6,7 +6,8 @@ import asyncio
 
 import httpx
 
-from tests.support.talk import CHAT, ENDLESS, chat_body, eventually, say, scheduler, streaming, until_rows
+from tests.support.talk import CHAT, ENDLESS, chat_body, say, scheduler, streaming, until_rows
+from tests.support.waiting import eventually
 
 STORY = "Write a very long story about a lighthouse and the people who lived there."
 LONG = "The lighthouse keeper counted the waves that night. " * 500

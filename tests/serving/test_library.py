@@ -14,7 +14,8 @@ import pytest
 
 from tests.actors.models.loopback_hub import serving
 from tests.support.server import Server, run_server
-from tests.support.talk import CHAT, chat_body, eventually
+from tests.support.talk import CHAT, chat_body
+from tests.support.waiting import eventually
 
 LIBRARY = "ray::ServeReplica:troupe:Library"
 REPO = "acme/tiny"

@@ -10,7 +10,8 @@ import openai
 import pytest
 
 from tests.support.server import Server
-from tests.support.talk import CHAT, chat_body, eventually
+from tests.support.talk import CHAT, chat_body
+from tests.support.waiting import eventually
 
 ACTORS = (
     "ray::ServeReplica:troupe:Ingress",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import socket
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from tests.conftest import KINDS
 from tests.routes.templates import STRIPPING
 from tests.support.checkpoints import byte_tokenizer
 from tests.support.company import Company, run_company
+from tests.support.waiting import wait_until
 
 UNCUTTABLE = ["hybrid", "convolution", "mamba", "sliding"]
 EVERY_KIND = ["llama", *UNCUTTABLE]
@@ -226,8 +226,8 @@ def test_a_client_that_leaves_has_not_waited_for_nothing(stripping: Stripping, k
         head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
         with socket.create_connection(("127.0.0.1", one.http.base_url.port or 0)) as leaving:
             leaving.sendall(head.encode() + body)
-            wait_until(lambda: one.scheduler("prompt_tokens") >= 160)
-        wait_until(lambda: one.scheduler("cancelled_rows") == 1)
+            wait_until(lambda: one.scheduler("prompt_tokens") >= 160, "the prompt is begun")
+        wait_until(lambda: one.scheduler("cancelled_rows") == 1, "the row is cancelled")
         computed = one.scheduler("prompt_tokens")
         answer = one.ask(messages)
         assert 160 <= answer.cached == computed < answer.prompt - 1
@@ -267,9 +267,3 @@ def test_eight_interleaved_conversations_answer_as_they_would_alone() -> None:
                 assert answer.cached >= before.prompt - 1
         # Not every turn: cold starts take their time, and a wrong token shows in the last prompt.
         list(pool.map(check, [turns[at] for turns in conversations for at in (2, 5)]))
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"

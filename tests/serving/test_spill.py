@@ -17,7 +17,8 @@ import pytest
 from actors.spill.codec import read_record
 from tests.support.mortal import mortal
 from tests.support.server import Server, run_server
-from tests.support.talk import CHAT, Stream, eventually, scheduler, statistics
+from tests.support.talk import CHAT, Stream, scheduler, statistics
+from tests.support.waiting import eventually
 
 # Several servers are started one after the other; on a busy machine each takes a minute.
 pytestmark = pytest.mark.timeout(900)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from actors.settings import Settings, parse
 from actors.spill.actor import SpillWriter
 from actors.spill.files import Files
 from tests.support.handle import Handle
+from tests.support.waiting import eventually
 
 PATIENCE_S = 60.0
 
@@ -127,14 +128,7 @@ class Stage:
         async def settled() -> bool:
             return (await self.spilling()).pending_snapshots == 0
 
-        await until(settled)
-
-
-async def until(question: Callable[[], Awaitable[bool]]) -> None:
-    """Ask until the answer is yes."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await question():
-            await asyncio.sleep(0.01)
+        await eventually(settled)
 
 
 @asynccontextmanager

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
-T = TypeVar("T")
+from tests.support.waiting import eventually
+
 CHAT = "/v1/chat/completions"
 PATIENCE_S = 120.0
 
@@ -94,19 +94,6 @@ async def scheduler(http: httpx.AsyncClient) -> dict[str, Any]:
     figures = (await statistics(http))["scheduler"]
     assert figures is not None, "the scheduler does not answer"
     return figures
-
-
-async def eventually(question: Callable[[], Awaitable[T | None]], patience_s: float = PATIENCE_S) -> T:
-    """Ask until the answer is true. Other processes offer no event to wait for.
-
-    Raises:
-        TimeoutError: it never was.
-    """
-    async with asyncio.timeout(patience_s):
-        while True:
-            if answer := await question():
-                return answer
-            await asyncio.sleep(0.05)
 
 
 async def until_rows(http: httpx.AsyncClient, **wanted: int) -> dict[str, Any]:

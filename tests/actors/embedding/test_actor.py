@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import checkpoints, embedders
 from tests.support.company import Company, run_company
-from tests.support.talk import eventually
+from tests.support.waiting import eventually
 
 URL = "/v1/embeddings"
 

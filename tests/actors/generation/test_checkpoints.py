@@ -14,7 +14,8 @@ from actors.generation.checkpoints import key_of
 from actors.generation.grammar.constraint import Constraint
 from actors.generation.messages import Sampling, Submit
 from actors.ids import IngressId, RequestId
-from tests.support.stage import Stage, stage, until
+from tests.support.stage import Stage, stage
+from tests.support.waiting import eventually
 
 Tiny = Callable[[str], Path]
 PROMPT = [random.Random(6).randrange(255) for _ in range(40)]
@@ -51,7 +52,7 @@ async def test_an_identical_request_goes_on_after_a_crash_and_ends_as_if_nothing
         async def kept() -> bool:
             return bool(notes(company))
 
-        await until(kept)
+        await eventually(kept)
         await company.durable()
     # Looked at when nothing is under way any more: a newer note may have been written meanwhile.
     saved = notes(company)[-1]
@@ -67,7 +68,7 @@ async def test_an_identical_request_goes_on_after_a_crash_and_ends_as_if_nothing
         async def removed() -> bool:
             return notes(company) == []
 
-        await until(removed)
+        await eventually(removed)
         assert (await company.answer(PROMPT, TOKENS, sampling)).tokens == whole
         assert (await company.scheduler.statistics()).generated_tokens == 2 * TOKENS - saved
 
@@ -80,7 +81,7 @@ async def test_the_newest_checkpoint_supersedes_and_a_cancelled_answer_keeps_it(
         async def one() -> bool:
             return len(notes(company)) == 1
 
-        await until(one)
+        await eventually(one)
         assert notes(company)[0] % EVERY == 1
 
 

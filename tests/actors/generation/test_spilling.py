@@ -15,7 +15,8 @@ from actors.spill.codec import encode, load
 from actors.spill.files import Files
 from actors.spill.record import Draft
 from tests.conftest import KINDS
-from tests.support.stage import Stage, stage, until
+from tests.support.stage import Stage, stage
+from tests.support.waiting import eventually
 
 Tiny = Callable[[str], Path]
 PROMPT = [random.Random(5).randrange(255) for _ in range(90)]
@@ -191,7 +192,7 @@ async def test_damage_in_the_middle_leaves_what_is_before_it(tiny: Tiny, tmp_pat
         async def set_aside() -> bool:
             return (await company.writer.statistics()).set_aside == 1
 
-        await until(set_aside)
+        await eventually(set_aside)
 
 
 class Sick(Files):
@@ -240,7 +241,7 @@ async def test_what_the_ram_gives_up_stays_until_it_is_durable_within_a_bound(ti
             figures = await company.spilling()
             return (figures.pending_snapshots, figures.dropped_spills, figures.missing_snapshots) == (2, 2, 2)
 
-        await until(settled)
+        await eventually(settled)
         files.number = None
         flushed = await company.scheduler.flush(20)
         assert (flushed.pending_snapshots, flushed.flushed_snapshots, flushed.missing_snapshots) == (0, 2, 2)

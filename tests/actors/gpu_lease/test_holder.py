@@ -16,6 +16,7 @@ from actors.gpu_lease.holder import LeaseHolder
 from actors.gpu_lease.messages import Acquire, Grant, LeaseClass
 from actors.gpu_lease.process import Process, this_process
 from actors.settings import LeaseSettings
+from tests.support.waiting import until
 
 
 class Method:
@@ -114,12 +115,6 @@ async def engine(stage: Stage) -> AsyncIterator[Engines]:
         made.idle()
         made.close()
     await until(lambda: all(made._running.done() for made in engines.made))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def in_thread(call: Callable[[], None]) -> asyncio.Task[None]:

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from threading import Event
 
@@ -23,6 +23,7 @@ from actors.library.messages import DecodeRate, Download, FitAnswer, FitQuestion
 from actors.settings import LibrarySettings
 from tests.actors.models.loopback_hub import COMMIT, GOOD_TOKEN, Hub, serving
 from tests.support.hub_cache import HubCache
+from tests.support.waiting import eventually
 
 PATIENCE_S = 60.0
 REPO = "acme/tiny"
@@ -89,19 +90,12 @@ def weights(size: int) -> bytes:
 
 async def until(library: Library, wanted: Callable[[Download], bool]) -> Download:
     """The newest download, once it is as wanted."""
-    return await soon(lambda: _newest(library, wanted))
+    return await eventually(lambda: _newest(library, wanted))
 
 
 async def _newest(library: Library, wanted: Callable[[Download], bool]) -> Download | None:
     newest = (await library.downloads())[0]
     return newest if wanted(newest) else None
-
-
-async def soon(look: Callable[[], Awaitable[Download | None]]) -> Download:
-    async with asyncio.timeout(PATIENCE_S):
-        while (found := await look()) is None:
-            await asyncio.sleep(0.02)
-        return found
 
 
 def size_of(repositories: Path) -> int:

@@ -33,6 +33,7 @@ from actors.transcription.sessions import Sessions
 from actors.transcription.spool import SpoolFolder
 from actors.transcription.vad import VoiceDetector
 from actors.transcription.wav import Samples
+from tests.support.waiting import until
 
 OPEN = OpenSession(TranscriptionOptions(language="en"))
 
@@ -158,9 +159,7 @@ async def test_a_replica_that_closes_leaves_a_session_that_was_finishing_to_anot
     await one.append(name, 16_000, 1)
     one.listener.gate.clear()
     finishing = asyncio.ensure_future(one.finish(name))
-    async with asyncio.timeout(30):
-        while one.sessions._open[name].session.state != "finishing":
-            await asyncio.sleep(0.01)
+    await until(lambda: one.sessions._open[name].session.state == "finishing")
     await one.sessions.close()
     assert await finishing == Elsewhere("")
     assert text(await two.finish(name)) == "16000 samples"
@@ -175,9 +174,7 @@ async def test_finishing_goes_on_when_nobody_waits_for_it(one: Replica, tmp_path
     finishing.cancel()
     await asyncio.wait([finishing])
     one.listener.gate.set()
-    async with asyncio.timeout(30):
-        while (tmp_path / name).exists():
-            await asyncio.sleep(0.01)
+    await until(lambda: not (tmp_path / name).exists())
     assert await one.finish(name) == Failure("Conflict", "the session is finished")
     assert one.sessions.count == 0
 

@@ -13,6 +13,7 @@ from actors.gpu_lease.messages import Reserved
 from actors.models.whisper_card import WhisperCard
 from actors.settings import TranscriptionSettings
 from actors.transcription.weights import Weights
+from tests.support.waiting import until
 from tests.support.whisper import tiny_whisper
 
 
@@ -65,12 +66,6 @@ class House:
         await until(lambda: bool(self.engine.line))
         self.engine.go()
         return await loading
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 @pytest.fixture
