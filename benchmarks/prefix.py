@@ -17,12 +17,15 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+from transformers import AutoTokenizer
 
+from actors.models import starter
+from benchmarks.peers import mlx_lm_server
 from tests.support.server import run_server
 
 CHAT = "/v1/chat/completions"
@@ -40,7 +43,7 @@ class Scale:
     drain_prompts: int
 
 
-FULL = Scale(prompt_words=1500, repeats=5, agents=8, turns=10, drain_prompts=24)
+FULL = Scale(prompt_words=1950, repeats=5, agents=8, turns=10, drain_prompts=24)
 QUICK = Scale(prompt_words=400, repeats=2, agents=3, turns=3, drain_prompts=4)
 
 
@@ -108,33 +111,54 @@ def conversation(scale: Scale, number: int) -> list[dict[str, str]]:
     return [{"role": "user", "content": text(scale.prompt_words, number)}]
 
 
+@dataclass
+class Turns:
+    """First tokens of a long conversation's next turn, in seconds, and those turns."""
+
+    cold: list[float] = field(default_factory=list)
+    """Of turns as long as the others that nobody has sent before."""
+    ram: list[float] = field(default_factory=list)
+    longer: list[list[dict[str, str]]] = field(default_factory=list)
+
+
+async def take_turns(http: httpx.AsyncClient, scale: Scale) -> Turns:
+    """Begin conversations and go on with each at once."""
+    found = Turns()
+    for number in range(scale.repeats):
+        turn = conversation(scale, number)
+        _, answer = await first_token(http, turn, 8)
+        turn = [*turn, {"role": "assistant", "content": answer}, {"role": "user", "content": WORDS * 2}]
+        found.longer.append(turn)
+        found.ram.append((await first_token(http, turn))[0])
+        strange = conversation(scale, number + 1000)
+        found.cold.append((await first_token(http, [*strange, *turn[1:]]))[0])
+    return found
+
+
 async def first_tokens(model: str, scale: Scale, folder: Path, report: Report) -> None:
-    """The next turn of a long conversation: cold, from RAM, and from the SSD after a restart."""
-    cold: list[float] = []
-    ram: list[float] = []
-    ssd: list[float] = []
-    longer: list[list[dict[str, str]]] = []
+    """The next turn of a long conversation: cold, from RAM, and from the SSD after a restart; and mlx_lm.server's."""
     async with serving(model, folder) as http:
-        for number in range(scale.repeats):
-            turn = conversation(scale, number)
-            _, answer = await first_token(http, turn, 8)
-            turn = [*turn, {"role": "assistant", "content": answer}, {"role": "user", "content": WORDS * 2}]
-            longer.append(turn)
-            ram.append((await first_token(http, turn))[0])
-            # As long, and nobody has sent it before.
-            strange = conversation(scale, number + 1000)
-            cold.append((await first_token(http, [*strange, *turn[1:]]))[0])
+        mine = await take_turns(http, scale)
         await flush(http)
+    ssd: list[float] = []
     async with serving(model, folder) as http:
         # Another last question, so that the whole prompt is not known.
-        for turn in longer:
+        for turn in mine.longer:
             ssd.append((await first_token(http, [*turn[:-1], {"role": "user", "content": "And then? " + WORDS}]))[0])
         figures = (await stats(http))["ssd_cache"]
         report.add("restored prefixes missing", scale.repeats - figures["restores"], 0)
         report.add("last restore", figures["restore_ms_last"], unit=" ms")
-    report.add("first token, cold", statistics.median(cold), unit=" s")
-    report.add("first token from RAM / cold", statistics.median(ram) / statistics.median(cold), 1 / 20)
-    report.add("first token from SSD / cold", statistics.median(ssd) / statistics.median(cold), 1 / 10)
+    with mlx_lm_server(checkpoint_folder(model), 8) as peer:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{peer.port}", timeout=300) as http:
+            await first_token(http, [{"role": "user", "content": "warm up"}])
+            theirs = await take_turns(http, scale)
+    cold, their_cold = statistics.median(mine.cold), statistics.median(theirs.cold)
+    report.add("first token, cold", cold, unit=" s")
+    report.add("mlx_lm.server: first token, cold", their_cold, unit=" s")
+    report.add("first token from RAM / cold", statistics.median(mine.ram) / cold, 1 / 20)
+    report.add("mlx_lm.server: first token from RAM / cold", statistics.median(theirs.ram) / their_cold)
+    report.add("first token from RAM / mlx_lm.server's", statistics.median(mine.ram) / statistics.median(theirs.ram))
+    report.add("first token from SSD / cold", statistics.median(ssd) / cold, 1 / 10)
 
 
 async def turns(model: str, scale: Scale, folder: Path, report: Report) -> None:
@@ -142,7 +166,9 @@ async def turns(model: str, scale: Scale, folder: Path, report: Report) -> None:
     async with serving(model, folder) as http:
         before = await stats(http)
         histories = [conversation(scale, number) for number in range(scale.agents)]
+        sent: list[list[dict[str, str]]] = []
         for _ in range(scale.turns):
+            sent += [list(history) for history in histories]
             answers = await asyncio.gather(*(first_token(http, history, 16) for history in histories))
             for history, (_, answer) in zip(histories, answers, strict=True):
                 history += [{"role": "assistant", "content": answer}, {"role": "user", "content": "Go on. " + WORDS}]
@@ -151,11 +177,36 @@ async def turns(model: str, scale: Scale, folder: Path, report: Report) -> None:
     scheduler, earlier = after["troupe"]["scheduler"], before["troupe"]["scheduler"]
     computed = scheduler["prompt_tokens"] - earlier["prompt_tokens"]
     generated = scheduler["generated_tokens"] - earlier["generated_tokens"]
-    cache = after["prompt_cache"]
     written = after["troupe"]["ssd_cache"]["written_bytes"] - before["troupe"]["ssd_cache"]["written_bytes"]
-    per_token = cache["bytes"] / max(1, after["ssd_cache"]["longest_durable_prefix_tokens"] * scale.agents)
-    report.add("tokens computed", computed)
+    checkpoint = checkpoint_folder(model)
+    report.add("prompt tokens computed / distinct tokens", computed / distinct_tokens(checkpoint, sent), 1.05)
+    per_token = bytes_per_token(checkpoint)
     report.add("bytes written / bytes of new tokens", written / ((computed + generated) * per_token), 1.1)
+
+
+def checkpoint_folder(model: str) -> Path:
+    return starter.ensure() if model == "starter" else Path(model)
+
+
+def distinct_tokens(checkpoint: Path, prompts: Sequence[list[dict[str, str]]]) -> int:
+    """Tokens that differ from all others in themselves or in what stands before them."""
+    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint)
+    root: dict[int, Any] = {}
+    count = 0
+    for prompt in prompts:
+        node = root
+        for token in tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False):
+            count += token not in node
+            node = node.setdefault(token, {})
+    return count
+
+
+def bytes_per_token(checkpoint: Path) -> int:
+    """Bytes of a token's keys and values in float32."""
+    config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+    heads = config["num_attention_heads"]
+    width = config.get("head_dim") or config["hidden_size"] // heads
+    return 2 * config["num_hidden_layers"] * config.get("num_key_value_heads", heads) * width * 4
 
 
 async def drain(model: str, scale: Scale, folder: Path, report: Report) -> None:
