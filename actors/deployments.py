@@ -348,6 +348,7 @@ class Ingress(Deployment):
         from actors.gauges import Gauges
         from actors.gpu_lease.stage import lease_here
         from actors.ingress.actor import Ingress
+        from actors.transcription.replicas import replicas
 
         logs.configure(settings.logging)
         replica = serve.get_replica_context().replica_tag
@@ -363,6 +364,7 @@ class Ingress(Deployment):
             embedder,
             writer,
             transcriber,
+            lambda: replicas(transcriber.app_name, transcriber.deployment_name),
         )
         with curtain.falls_on_failure():
             await self.actor.start()

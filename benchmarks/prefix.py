@@ -1,4 +1,5 @@
-"""What the prompt cache saves and what it costs: first tokens from RAM and SSD beside cold ones, bytes a turn, a drain.
+"""What the prompt cache saves and what it costs: first tokens from RAM and SSD beside cold ones, bytes a
+turn, a drain, kills.
 
     python -m benchmarks.prefix [--quick] [--model MODEL]
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import statistics
 import sys
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 from transformers import AutoTokenizer
 
 from actors.models import starter
@@ -41,10 +44,12 @@ class Scale:
     agents: int
     turns: int
     drain_prompts: int
+    kills_s: tuple[float, ...]
+    """How long after an answer the server is killed."""
 
 
-FULL = Scale(prompt_words=1950, repeats=5, agents=8, turns=10, drain_prompts=24)
-QUICK = Scale(prompt_words=400, repeats=2, agents=3, turns=3, drain_prompts=4)
+FULL = Scale(prompt_words=1950, repeats=5, agents=8, turns=10, drain_prompts=12, kills_s=(0, 0.1, 0.3, 1))
+QUICK = Scale(prompt_words=400, repeats=2, agents=3, turns=3, drain_prompts=4, kills_s=(0.1,))
 
 
 class Report:
@@ -62,14 +67,17 @@ class Report:
         print(f"{name}: {value:.4g}{unit}{verdict}", flush=True)
 
 
-@asynccontextmanager
-async def serving(model: str, folder: Path) -> AsyncIterator[httpx.AsyncClient]:
-    settings = {
+def settings(model: str, folder: Path) -> dict[str, Any]:
+    return {
         "model": model,
         "ssd_cache": {"enabled": True, "dir": str(folder)},
         "generation": {"context_tokens": None},
     }
-    with run_server(settings) as server:
+
+
+@asynccontextmanager
+async def serving(model: str, folder: Path) -> AsyncIterator[httpx.AsyncClient]:
+    with run_server(settings(model, folder)) as server:
         async with server.http() as http:
             await first_token(http, [{"role": "user", "content": "warm up"}])
             yield http
@@ -226,6 +234,34 @@ async def drain(model: str, scale: Scale, folder: Path, report: Report) -> None:
     report.add("decoding slows while the writer drains", 1 - busy / alone, 0.05)
 
 
+async def kills(model: str, scale: Scale, folder: Path, report: Report) -> None:
+    """Every process killed at once, soon after an answer: how much of it the next server has to compute again."""
+    for number, delay_s in enumerate(scale.kills_s):
+        turn = conversation(scale, number)
+        with run_server(settings(model, folder)) as server:
+            async with server.http() as http:
+                await first_token(http, [{"role": "user", "content": "warm up"}])
+                whole, _ = await usage(http, turn)
+                await asyncio.sleep(delay_s)
+            for process in server.family():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        async with serving(model, folder) as http:
+            _, cached = await usage(http, turn)
+        lost = f"killed {delay_s * 1000:.0f} ms after an answer: tokens lost of {whole}"
+        # A prompt's last token is always computed.
+        report.add(lost, whole - 1 - cached)
+
+
+async def usage(http: httpx.AsyncClient, messages: list[dict[str, str]]) -> tuple[int, int]:
+    """Tokens of a prompt, and how many of them were known."""
+    body = {"messages": messages, "max_tokens": 1, "temperature": 0}
+    answer = await http.post(CHAT, json=body)
+    answer.raise_for_status()
+    used = answer.json()["usage"]
+    return used["prompt_tokens"], used["prompt_tokens_details"]["cached_tokens"]
+
+
 async def _rate(http: httpx.AsyncClient, scale: Scale) -> float:
     """Tokens a second of four streams."""
     tokens = 32 * scale.repeats
@@ -240,6 +276,7 @@ PARTS: dict[str, Callable[[str, Scale, Path, Report], Any]] = {
     "first": first_tokens,
     "turns": turns,
     "drain": drain,
+    "kills": kills,
 }
 
 

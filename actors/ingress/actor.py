@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from actors.errors import CacheUnavailable, EngineUnavailable
@@ -57,6 +57,7 @@ class Ingress:
         embedder: handle of the embedder; None where no embedding model is served.
         writer: handle of the SSD writer; None without an SSD tier.
         transcriber: handle of the transcriber; None where transcription is switched off.
+        transcribers: finds the transcriber's replicas; without it the handle stands for all of them.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Ingress:
         embedder: Any = None,
         writer: Any = None,
         transcriber: Any = None,
+        transcribers: Callable[[], Awaitable[list[str]]] | None = None,
     ) -> None:
         self._settings = settings
         self._lineup = lineup
@@ -79,7 +81,9 @@ class Ingress:
         self._embedder = embedder
         self._scheduler = scheduler
         self._writer = writer
-        self._transcription = NoTranscription() if transcriber is None else TranscriptionLink(transcriber)
+        self._transcription = (
+            NoTranscription() if transcriber is None else TranscriptionLink(transcriber, transcribers or _no_names)
+        )
         self._audio_sessions = NoSessions() if transcriber is None else SessionLink(transcriber)
         self._manager = manager
         self._lease_factory = lease
@@ -186,3 +190,7 @@ class Ingress:
         if self._lease is None:
             self._lease = self._lease_factory()
         return await self._lease.statistics.remote()
+
+
+async def _no_names() -> list[str]:
+    return []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from actors import errors
 from actors.errors import EngineUnavailable, TroupeError
+from actors.transcription import totals
 from actors.transcription.messages import (
     Failure,
     Progress,
@@ -16,6 +18,7 @@ from actors.transcription.messages import (
     TranscriptionStatistics,
     Unloaded,
 )
+from actors.transcription.pinning import place
 
 log = logging.getLogger("troupe.ingress.transcription")
 
@@ -25,10 +28,12 @@ class TranscriptionLink:
 
     Args:
         transcriber: handle of the transcriber's deployment.
+        replicas: finds the unique ids of its replicas; none means that the handle alone will do.
     """
 
-    def __init__(self, transcriber: Any) -> None:
+    def __init__(self, transcriber: Any, replicas: Callable[[], Awaitable[list[str]]]) -> None:
         self._transcriber = transcriber
+        self._replicas = replicas
         self._streaming = transcriber.options(stream=True)
 
     async def transcribe(self, request: Transcribe) -> AsyncGenerator[Progress | Transcript, None]:
@@ -53,16 +58,32 @@ class TranscriptionLink:
                 await _give_up(stream)
 
     async def unload(self) -> Unloaded:
-        try:
-            return await self._transcriber.unload.remote()
-        except Exception as error:
-            raise EngineUnavailable("the transcriber does not answer") from error
+        return totals.unloaded(await self._of_all("unload"))
 
     async def statistics(self) -> TranscriptionStatistics:
+        return totals.together(await self._of_all("statistics"))
+
+    async def _of_all(self, method: str) -> list[Any]:
+        """The answers of the replicas; one that goes at this moment has none.
+
+        Raises:
+            EngineUnavailable: nobody answers.
+        """
         try:
-            return await self._transcriber.statistics.remote()
+            names = await self._replicas()
+            handles = [self._transcriber.options(session_id=place(name)) for name in names] or [self._transcriber]
+            calls = [_answer(handle, method) for handle in handles]
+            found = await asyncio.gather(*calls, return_exceptions=True)
         except Exception as error:
             raise EngineUnavailable("the transcriber does not answer") from error
+        answers = [answer for answer in found if not isinstance(answer, BaseException)]
+        if not answers:
+            raise EngineUnavailable("the transcriber does not answer") from found[0]
+        return answers
+
+
+async def _answer(handle: Any, method: str) -> Any:
+    return await getattr(handle, method).remote()
 
 
 async def _give_up(stream: Any) -> None:

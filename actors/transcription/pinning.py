@@ -33,6 +33,11 @@ def moved(session_id: str, owner: str) -> str:
     return f"{session_id.partition('-')[0]}-{owner}.{session_id.partition('.')[2]}"
 
 
+def place(replica: str) -> str:
+    """What to route by to reach a replica, or its stand-in when it is gone."""
+    return f"place-{replica}."
+
+
 def pinned(session_id: str, replicas: Sequence[str]) -> str:
     """Who gets the calls of a session: its own replica, or the one that takes its place."""
     own = replica_of(session_id)

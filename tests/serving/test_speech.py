@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 
 import httpx
 import jiwer
@@ -13,6 +14,8 @@ import pytest
 
 from tests.support.server import Server, run_server
 from tests.support.sound import clip_files, needs_speech, transcripts
+from tests.support.talk import statistics, streaming, until_rows
+from tests.support.waiting import eventually
 
 pytestmark = needs_speech
 
@@ -48,6 +51,42 @@ async def test_a_chat_and_a_transcription_share_the_machine(speech: Server) -> N
         assert "Dashwood" in (await asking).text
     lease = speech.statistics()["lease"]["classes"]["transcription"]
     assert lease["grants"] > 0 and lease["work_s"] > 0
+
+
+async def test_eight_chats_and_a_transcription_get_their_shares(speech: Server) -> None:
+    async def work() -> tuple[float, float]:
+        classes = (await statistics(http))["lease"]["classes"]
+        return classes["interactive"]["work_s"], classes["transcription"]["work_s"]
+
+    async with speech.http() as http, speech.async_client() as client, AsyncExitStack() as stack:
+        # The starter's end of turn is forbidden, so the rows last as long as the test.
+        endless = {"max_tokens": 4000, "logit_bias": {"2": -100}}
+        for number in range(8):
+            stream = await stack.enter_async_context(streaming(http, f"Tell me story {number}.", **endless))
+            assert await stream.piece()
+        await until_rows(http, active_rows=8)
+        over = asyncio.Event()
+
+        async def listen() -> list[str]:
+            texts: list[str] = []
+            while not over.is_set():
+                texts.append((await client.audio.transcriptions.create(file=clip_files()[0], model="any")).text)
+            return texts
+
+        # Two at a time, so that one always waits for the lease.
+        listeners = [asyncio.create_task(listen()) for _ in range(2)]
+        chats, speeches = await work()
+
+        async def contended() -> tuple[float, float] | None:
+            now_chats, now_speeches = await work()
+            return (now_chats - chats, now_speeches - speeches) if now_speeches - speeches > 4 else None
+
+        chatted, heard = await eventually(contended, 240)
+        over.set()
+        texts = [text for texts in await asyncio.gather(*listeners) for text in texts]
+        assert texts and all("Dashwood" in text for text in texts)
+    # The weights say a third for speech. A window is one slice and much longer than the others', hence the room.
+    assert 0.2 < heard / (heard + chatted) < 0.5
 
 
 async def test_a_transcriber_that_is_killed_comes_back(speech: Server) -> None:
