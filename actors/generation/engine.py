@@ -18,8 +18,9 @@ from typing import Any
 
 import mlx.core as mx
 
+from actors import cpu_kernels
 from actors.errors import ShuttingDown
-from actors.generation import cpu_kernels, kv, marks
+from actors.generation import kv, marks
 from actors.generation.batch import DecodeBatch, Read
 from actors.generation.desk import Desk
 from actors.generation.events import Outgoing
@@ -113,8 +114,7 @@ class Engine:
     def _run(self) -> None:
         try:
             self._lease.hold()
-            if cpu_kernels.useful():
-                cpu_kernels.activate()
+            cpu_kernels.activate()
             loaded = self._load()
         except BaseException as error:
             self._loaded.set_exception(error)
@@ -164,7 +164,7 @@ class Engine:
         self._lease.hold()
         self._drop_cancelled()
         self._step()
-        self.exports.step()
+        self.exports.step(calm=not self._batch.rows)
         if self._lease.must_yield:
             self._flush()
             self._out.post()
@@ -173,7 +173,7 @@ class Engine:
     def _export_alone(self) -> None:
         """Nothing runs: the way to the disk may have the device."""
         self._lease.hold()
-        self.exports.step()
+        self.exports.step(calm=True)
         if self._lease.must_yield:
             self._lease.give_way()
 

@@ -19,8 +19,11 @@ from actors.spill.record import Tensor
 
 log = logging.getLogger("troupe.generation.export")
 
-SLICE_BYTES = 4 * 2**20
-"""Copied between two steps: a few milliseconds at most."""
+SLICE_BYTES = 2 * 2**20
+"""Copied between two steps while rows decode: a few milliseconds at most, and the writer's work in their proportion."""
+
+CALM_SLICES = 8
+"""Slices at once while none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Exports:
 
     Args:
         shelf: where the prefixes are.
-        slice_bytes: copied with each `step`, and the rest of one layer.
+        slice_bytes: copied with each `step` between two steps of rows that decode, and the rest of one layer.
     """
 
     def __init__(self, shelf: Shelf, slice_bytes: int = SLICE_BYTES) -> None:
@@ -71,10 +74,15 @@ class Exports:
         if order.done.set_running_or_notify_cancel():
             self._orders.append(order)
 
-    def step(self) -> None:
-        """Copy one slice, if anything is ordered. Never raises; a failure is the order's."""
+    def step(self, calm: bool = False) -> None:
+        """Copy one slice, if anything is ordered. Never raises; a failure is the order's.
+
+        Args:
+            calm: nobody decodes, so several slices hold nobody up.
+        """
         if not self._orders:
             return
+        limit = self._slice * (CALM_SLICES if calm else 1)
         order = self._orders[0]
         try:
             if self._work is None:
@@ -82,7 +90,7 @@ class Exports:
             copied = 0
             for size in self._work:
                 copied += size
-                if copied >= self._slice:
+                if copied >= limit:
                     return
         except Exception as error:
             log.exception("the stored prefix %s cannot be written to the disk", order.entry)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from actors import cpu_kernels
 from actors.errors import ShuttingDown
 from actors.gpu_lease.ports import Lease
 
@@ -92,6 +93,7 @@ class LeasedThread(ABC):
     # The thread.
 
     def _run(self) -> None:
+        cpu_kernels.activate()
         try:
             while self._running:
                 self._turn()

@@ -74,3 +74,20 @@ def test_a_failure_is_the_orders_own(shelf: Shelf) -> None:
     with pytest.raises(KeyError):
         bad.done.result()
     assert good.done.result() is not None
+
+
+def test_while_nobody_decodes_several_slices_are_cut_at_once(shelf: Shelf) -> None:
+    exports, order = Exports(shelf, slice_bytes=100), Order(ENTRY, ((0, 5), (5, 12)), (12,))
+    exports.take(order)
+    steps = 0
+    while exports.pending:
+        exports.step(calm=True)
+        steps += 1
+    hurried = Exports(shelf, slice_bytes=100)
+    hurried.take(Order(ENTRY, ((0, 5), (5, 12)), (12,)))
+    others = 0
+    while hurried.pending:
+        hurried.step()
+        others += 1
+    assert order.done.result(0) is not None
+    assert steps < others

@@ -42,9 +42,10 @@ def useful() -> bool:
 
 
 def activate() -> None:
-    """Use these kernels in the calling thread from now on."""
-    _install()
-    _here.on = True
+    """Use these kernels in the calling thread from now on, where they are of use."""
+    if useful():
+        _install()
+        _here.on = True
 
 
 def deactivate() -> None:

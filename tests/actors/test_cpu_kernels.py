@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.models import activations
 
-from actors.generation import cpu_kernels
+from actors import cpu_kernels
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.useful(), reason="they are for MLX's Linux CPU backend")
 
