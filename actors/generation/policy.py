@@ -177,16 +177,30 @@ class PrefillRate:
 def _fit(passes: Sequence[tuple[int, float]] | deque[tuple[int, float]]) -> tuple[float, float]:
     """Fixed seconds (never below 0) and seconds a token (always above 0): a line through medians.
 
-    Sizes too much alike, or times that contradict a line, leave the plain rate of the median pass. It is right for
-    passes of the sizes seen and careful beyond: it then takes all of the cost for cost of tokens.
+    The further two sizes are apart, the more their slope counts: among a dozen short prompts of nearly one size there
+    are many pairs, and their slopes are noise. Sizes too much alike, or times that contradict a line, leave the plain rate
+    of the median pass. It is right for passes of the sizes seen and careful beyond: it then takes all of the cost for cost
+    of tokens.
     """
     slopes = [
-        (later_s - earlier_s) / (later - earlier)
+        ((later_s - earlier_s) / (later - earlier), abs(later - earlier))
         for (earlier, earlier_s), (later, later_s) in combinations(passes, 2)
         if abs(later - earlier) > APART * max(later, earlier)
     ]
-    slope = median(slopes) if slopes else 0.0
+    slope = _weighted_median(slopes) if slopes else 0.0
     fixed = median(seconds - slope * tokens for tokens, seconds in passes)
     if slope <= 0 or fixed < 0:
         return 0.0, median(seconds / tokens for tokens, seconds in passes)
     return fixed, slope
+
+
+def _weighted_median(weighted: Sequence[tuple[float, float]]) -> float:
+    """The value in the middle of the weight. At least one pair of a value and its weight, above 0."""
+    ordered = sorted(weighted)
+    middle = sum(weight for _, weight in ordered) / 2
+    passed = 0.0
+    for value, weight in ordered:
+        passed += weight
+        if passed >= middle:
+            return value
+    return ordered[-1][0]

@@ -234,6 +234,15 @@ def test_passes_of_almost_one_size_give_the_plain_rate() -> None:
     assert rate.budget(1) == 240
 
 
+def test_short_prompts_of_nearly_one_size_do_not_drown_what_a_long_pass_tells() -> None:
+    rate = PrefillRate(0.4, 2048)
+    # Small products take hardly longer for a token more: slopes among the short ones say that tokens cost nothing.
+    for tokens in (20, 24, 21, 25, 22, 19, 24, 20, 23, 18, 22):
+        rate.observe(tokens, 0.1 + 0.00005 * tokens)
+    rate.observe(96, 0.404)
+    assert 64 <= rate.budget(1) <= 112
+
+
 def test_a_changed_machine_is_followed() -> None:
     rate = PrefillRate(0.25, 2048)
     Machine(0.01, 0.0005).run(rate, 1, 20)
