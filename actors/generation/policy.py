@@ -178,9 +178,9 @@ def _fit(passes: Sequence[tuple[int, float]] | deque[tuple[int, float]]) -> tupl
     """Fixed seconds (never below 0) and seconds a token (always above 0): a line through medians.
 
     The further two sizes are apart, the more their slope counts: among a dozen short prompts of nearly one size there
-    are many pairs, and their slopes are noise. Sizes too much alike, or times that contradict a line, leave the plain rate
-    of the median pass. It is right for passes of the sizes seen and careful beyond: it then takes all of the cost for cost
-    of tokens.
+    are many pairs, and their slopes are noise. Sizes too much alike, or times that contradict a line, leave the plain
+    rate of the median pass. It is right for passes of the sizes seen and careful beyond: it then takes all of the cost
+    for cost of tokens.
     """
     slopes = [
         ((later_s - earlier_s) / (later - earlier), abs(later - earlier))
