@@ -34,6 +34,7 @@ _TWO_TO_THE = (1.0, 6.93147200e-1, 2.40226511e-1, 5.55034067e-2, 9.61803993e-3, 
 
 _fused = partial(mx.compile, shapeless=True)
 _here = threading.local()
+_installing = threading.Lock()
 
 
 def useful() -> bool:
@@ -44,7 +45,8 @@ def useful() -> bool:
 def activate() -> None:
     """Use these kernels in the calling thread from now on, where they are of use."""
     if useful():
-        _install()
+        with _installing:
+            _install()
         _here.on = True
 
 
