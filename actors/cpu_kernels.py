@@ -11,6 +11,7 @@ before in every thread that did not `activate`, and for every argument that is n
 from __future__ import annotations
 
 import math
+import operator
 import sys
 import threading
 from collections.abc import Callable
@@ -280,7 +281,8 @@ def _replace_rope(original: Callable[..., mx.array]) -> None:
             return original(
                 a, dims, traditional=traditional, base=base, scale=scale, offset=offset, freqs=freqs, **more
             )
-        return rope(a, dims, base, scale, offset, freqs)
+        where = offset if isinstance(offset, mx.array) else operator.index(offset)
+        return rope(a, dims, base, scale, where, freqs)
 
     mx.fast.rope = rotate
 

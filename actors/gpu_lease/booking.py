@@ -24,7 +24,7 @@ async def reserve(ledger: Ledger, model_id: str, size: int) -> None:
 async def load(ledger: Ledger, model_id: str, size: int, work: Callable[[], Awaitable[int]]) -> int:
     """Book `size` bytes, have the weights loaded by `work`, and book the bytes that it returns, which are the answer.
 
-    Whatever ends it early, cancelling included, ends the booking.
+    Whatever ends `work` early, cancelling included, ends the booking.
 
     Raises:
         StartError: there is no room.

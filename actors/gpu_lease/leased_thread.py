@@ -93,8 +93,8 @@ class LeasedThread(ABC):
     # The thread.
 
     def _run(self) -> None:
-        cpu_kernels.activate()
         try:
+            cpu_kernels.activate()
             while self._running:
                 self._turn()
         except ShuttingDown:

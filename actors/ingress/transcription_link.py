@@ -64,7 +64,7 @@ class TranscriptionLink:
         return totals.together(await self._of_all("statistics"))
 
     async def _of_all(self, method: str) -> list[Any]:
-        """The answers of the replicas; one that goes at this moment has none.
+        """The answers of the replicas. For one that starts or goes at this moment another one answers, and so twice.
 
         Raises:
             EngineUnavailable: nobody answers.

@@ -65,6 +65,7 @@ class Transcriber:
         self._eager = eager
         self._heard: dict[Job, asyncio.Queue[_Event]] = {}
         self._open = OpenRequests()
+        self._incarnation = ids.incarnation()
         self._requests = self._finished = self._cancelled = self._failed = 0
         self._samples = 0
 
@@ -116,6 +117,7 @@ class Transcriber:
     async def statistics(self) -> TranscriptionStatistics:
         weights, settings = self.weights, self._settings
         return TranscriptionStatistics(
+            incarnation=self._incarnation,
             resident=weights.size > 0,
             weight_bytes=weights.size,
             loads=weights.tally.loads,

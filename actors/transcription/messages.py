@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.ids import RequestId
+from actors.ids import Incarnation, RequestId
 from actors.transcription.options import TranscriptionOptions
 
 
@@ -94,6 +94,8 @@ class Failure:
 class TranscriptionStatistics:
     """State of the transcriber."""
 
+    incarnation: Incarnation
+    """Which start of which replica tells it; empty where several are added up."""
     resident: bool
     """Whether the weights are in memory."""
     weight_bytes: int

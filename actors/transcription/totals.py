@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.ids import Incarnation
 from actors.transcription.messages import TranscriptionStatistics, Unloaded
 
 
@@ -11,9 +12,11 @@ def together(told: Sequence[TranscriptionStatistics]) -> TranscriptionStatistics
     """The figures of all.
 
     Args:
-        told: by each replica; at least one.
+        told: by each replica; at least one. What one has told twice counts once, as it told it last.
     """
+    told = list({one.incarnation: one for one in told}.values())
     return TranscriptionStatistics(
+        incarnation=Incarnation(""),
         resident=any(one.resident for one in told),
         weight_bytes=sum(one.weight_bytes for one in told),
         loads=sum(one.loads for one in told),

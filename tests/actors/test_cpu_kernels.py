@@ -137,6 +137,12 @@ def test_rotations_are_the_same(offset: Any, tokens: int, dims: int, freqs: bool
         assert len(calls) == 1
 
 
+def test_an_offset_may_be_any_integer() -> None:
+    array = random(1, 2, 1, 16)
+    where: Any = np.int64(3)
+    same(lambda: mx.fast.rope(array, 16, traditional=False, base=1e4, scale=1.0, offset=where))
+
+
 def test_positions_of_one_pass_are_not_those_of_the_next() -> None:
     array = random(1, 2, 1, 16)
 

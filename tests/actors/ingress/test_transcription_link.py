@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from actors.errors import EngineUnavailable
+from actors.ids import Incarnation
 from actors.ingress.transcription_link import TranscriptionLink
 from actors.transcription.messages import TranscriptionStatistics, Unloaded
 from actors.transcription.pinning import pinned
 from actors.transcription.replicas import named
 
 IDLE = TranscriptionStatistics(
+    incarnation=Incarnation("idle"),
     resident=False,
     weight_bytes=0,
     loads=1,
@@ -31,7 +33,16 @@ IDLE = TranscriptionStatistics(
     lease_wait_s=0.1,
     lease_hold_s=1.0,
 )
-BUSY = replace(IDLE, resident=True, weight_bytes=100, requests=4, last_load_ms=35.0, open_requests=1, audio_s=8.0)
+BUSY = replace(
+    IDLE,
+    incarnation=Incarnation("busy"),
+    resident=True,
+    weight_bytes=100,
+    requests=4,
+    last_load_ms=35.0,
+    open_requests=1,
+    audio_s=8.0,
+)
 
 
 class Replica:
@@ -70,9 +81,11 @@ class Routed:
         return type("Method", (), {"remote": staticmethod(getattr(replica, method))})
 
 
-def link(replicas: dict[str, Any]) -> TranscriptionLink:
+def link(replicas: dict[str, Any], *others: str) -> TranscriptionLink:
+    """A link to replicas that take calls, and others that do not yet, or no more."""
+
     async def names() -> list[str]:
-        return sorted(replicas)
+        return sorted([*replicas, *others])
 
     return TranscriptionLink(Routed(replicas), names)
 
@@ -83,8 +96,16 @@ async def test_figures_are_those_of_all_replicas() -> None:
     assert (figures.last_load_ms, figures.audio_s, figures.idle_unload_sec) == (35.0, 20.0, 60.0)
 
 
+async def test_who_answers_for_a_replica_that_starts_or_goes_counts_once() -> None:
+    figures = await link({"a": Replica(IDLE), "b": Replica(BUSY)}, "starts", "goes").statistics()
+    assert (figures.requests, figures.weight_bytes, figures.incarnation) == (7, 100, "")
+    answer = await link({"b": Replica(BUSY)}, "starts").unload()
+    assert (answer.unloaded, answer.statistics.resident, answer.statistics.requests) == (True, False, 4)
+
+
 async def test_all_replicas_unload() -> None:
-    replicas = {"a": Replica(BUSY), "b": Replica(IDLE), "c": Replica(BUSY)}
+    third = replace(BUSY, incarnation=Incarnation("third"))
+    replicas = {"a": Replica(BUSY), "b": Replica(IDLE), "c": Replica(third)}
     answer = await link(replicas).unload()
     assert (answer.unloaded, answer.statistics.resident, answer.statistics.weight_bytes) == (True, False, 0)
     assert not any(replica.state.resident for replica in replicas.values())
