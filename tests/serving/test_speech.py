@@ -61,9 +61,11 @@ async def test_eight_chats_and_a_transcription_get_their_shares(speech: Server) 
     async with speech.http() as http, speech.async_client() as client, AsyncExitStack() as stack:
         # The starter's end of turn is forbidden, so the rows last as long as the test.
         endless = {"max_tokens": 4000, "logit_bias": {"2": -100}}
-        for number in range(8):
-            stream = await stack.enter_async_context(streaming(http, f"Tell me story {number}.", **endless))
-            assert await stream.piece()
+        chats = [
+            await stack.enter_async_context(streaming(http, f"Tell me story {number}.", **endless))
+            for number in range(8)
+        ]
+        assert all([await chat.piece() for chat in chats])
         await until_rows(http, active_rows=8)
         over = asyncio.Event()
 
@@ -75,13 +77,13 @@ async def test_eight_chats_and_a_transcription_get_their_shares(speech: Server) 
 
         # Two at a time, so that one always waits for the lease.
         listeners = [asyncio.create_task(listen()) for _ in range(2)]
-        chats, speeches = await work()
+        before = await work()
 
         async def contended() -> tuple[float, float] | None:
-            now_chats, now_speeches = await work()
-            return (now_chats - chats, now_speeches - speeches) if now_speeches - speeches > 4 else None
+            chatted, heard = (now - then for now, then in zip(await work(), before, strict=True))
+            return (chatted, heard) if heard > 4 else None
 
-        chatted, heard = await eventually(contended, 240)
+        chatted, heard = await eventually(contended, 100)
         over.set()
         texts = [text for texts in await asyncio.gather(*listeners) for text in texts]
         assert texts and all("Dashwood" in text for text in texts)
