@@ -7,22 +7,7 @@ import pytest
 
 from actors.errors import StartError
 from actors.gpu_lease import booking
-from actors.gpu_lease.messages import Reserved
-
-
-class Ledger:
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
-        self.booked: dict[str, int] = {}
-
-    async def reserve(self, purpose: str, size: int) -> Reserved:
-        if size > self.budget:
-            return Reserved(False, "there is no room")
-        self.booked[purpose] = size
-        return Reserved(True, "")
-
-    async def unreserve(self, purpose: str) -> None:
-        self.booked.pop(purpose, None)
+from tests.support.ledger import Ledger
 
 
 async def thirty() -> int:

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from actors.errors import ModelUnavailable
-from actors.gpu_lease.messages import Reserved
 from actors.models.whisper_card import WhisperCard
 from actors.settings import TranscriptionSettings
 from actors.transcription.weights import Weights
+from tests.support.ledger import Ledger
 from tests.support.waiting import until
 from tests.support.whisper import tiny_whisper
 
@@ -35,24 +35,9 @@ class Engine:
         self.line.clear()
 
 
-class Lease:
-    def __init__(self) -> None:
-        self.booked: dict[str, int] = {}
-        self.budget = 10**9
-
-    async def reserve(self, purpose: str, size: int) -> Reserved:
-        if size > self.budget:
-            return Reserved(False, "there is no room")
-        self.booked[purpose] = size
-        return Reserved(True, "")
-
-    async def unreserve(self, purpose: str) -> None:
-        self.booked.pop(purpose, None)
-
-
 class House:
     def __init__(self, card: WhisperCard | None, **settings: Any) -> None:
-        self.engine, self.lease, self.busy = Engine(), Lease(), False
+        self.engine, self.lease, self.busy = Engine(), Ledger(), False
         self.weights = Weights(
             TranscriptionSettings(**settings),
             card,
