@@ -18,7 +18,7 @@ from av.audio.resampler import AudioResampler
 from av.error import FFmpegError
 
 from actors.errors import UndecodableAudio
-from actors.transcription.wav import Samples, read_wav
+from actors.transcription.wav import RATES, Samples, read_wav
 
 RATE = 16_000
 """Samples a second that Whisper hears."""
@@ -108,6 +108,9 @@ def _stream(container: Any, stream: Any) -> Iterator[Samples]:
             continue
         for frame in frames:
             frame.pts = None
+            # With a few samples a second one frame of some bytes would be hours, before anybody has counted them.
+            if frame.sample_rate not in RATES:
+                raise UndecodableAudio(f"{frame.sample_rate} samples a second are no rate of audio")
             yield from _arrays(resampler.resample(frame))
     yield from _arrays(resampler.resample(None))
 

@@ -13,7 +13,7 @@ from actors.transcription.mel import LogMel
 from actors.transcription.options import TranscriptionOptions
 from actors.transcription.search import GoOn
 from actors.transcription.take import Segment, Take, Window
-from actors.transcription.vocabulary import VocabularyReport, opening
+from actors.transcription.vocabulary import VocabularyReport, opening, plainly
 from actors.transcription.wav import Samples
 from actors.transcription.words import add_words
 
@@ -111,7 +111,7 @@ class Clip:
             language = self.language or self._detect(decoder)
             tokenizer = decoder.tokenizer(self.options, language)
             tokens, self.vocabulary = opening(
-                self.options.prompt, self.options.vocabulary, tokenizer.encode, decoder.budget
+                self.options.prompt, self.options.vocabulary, plainly(tokenizer), decoder.budget
             )
             self._tokenizer = tokenizer
             self._take = Take(self.options, tokenizer.timestamp_begin, tokenizer.eot, tokenizer.decode, tokens)

@@ -36,7 +36,7 @@ from actors.transcription.session_messages import (
 from actors.transcription.sessions import Sessions
 from actors.transcription.spool import SpoolFolder
 from actors.transcription.vad import VoiceDetector
-from actors.transcription.vocabulary import VocabularyReport, opening
+from actors.transcription.vocabulary import VocabularyReport, opening, plainly
 from actors.transcription.wav import Samples
 
 
@@ -165,4 +165,4 @@ def _report(card: WhisperCard, options: TranscriptionOptions) -> VocabularyRepor
 
     tokenizer: Any = get_tokenizer(card.multilingual)
     budget = card.sizes["n_text_ctx"] // 2 - 1
-    return opening(options.prompt, options.vocabulary, tokenizer.encode, budget)[1]
+    return opening(options.prompt, options.vocabulary, plainly(tokenizer), budget)[1]

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Encode = Callable[[str], list[int]]
+
+
+def plainly(tokenizer: Any) -> Encode:
+    """How a Whisper tokenizer encodes what people write: the names of its special tokens are text like any other."""
+    return lambda text: tokenizer.encode(text, disallowed_special=())
 
 
 @dataclass(frozen=True, slots=True)

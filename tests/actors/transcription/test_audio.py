@@ -134,6 +134,16 @@ def test_what_is_no_audio_is_one_kind_of_error(data: bytes) -> None:
         heard(data)
 
 
+def test_a_few_bytes_are_not_hours() -> None:
+    def au(rate: int) -> bytes:
+        content = bytes(16_000)
+        return b".snd" + struct.pack(">5I", 24, len(content), 3, rate, 1) + content
+
+    assert len(heard(au(16_000))) == 8000
+    with pytest.raises(UndecodableAudio, match="10 samples a second"):
+        heard(au(10), 7200.0)
+
+
 @given(st.binary(max_size=300), st.integers(0, 60), st.integers(0, 255))
 def test_a_broken_header_never_does_more_than_that(tail: bytes, place: int, value: int) -> None:
     data = bytearray(pcm16(tone(0.2)) + tail)
