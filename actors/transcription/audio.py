@@ -18,7 +18,7 @@ from av.audio.resampler import AudioResampler
 from av.error import FFmpegError
 
 from actors.errors import UndecodableAudio
-from actors.transcription.wav import RATES, Samples, read_wav
+from actors.transcription.wav import RATES, Samples, bounded, read_wav
 
 RATE = 16_000
 """Samples a second that Whisper hears."""
@@ -117,4 +117,4 @@ def _stream(container: Any, stream: Any) -> Iterator[Samples]:
 
 def _arrays(frames: list[AudioFrame]) -> Iterator[Samples]:
     for frame in frames:
-        yield np.nan_to_num(cast(Samples, frame.to_ndarray())[0], copy=False)
+        yield bounded(np.nan_to_num(cast(Samples, frame.to_ndarray())[0], copy=False))

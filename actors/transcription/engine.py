@@ -123,7 +123,7 @@ class Engine(LeasedThread):
         assert self._decoder is not None, "a clip came before the weights"
         if job.clip.waiting:
             self._lease.hold()
-            segments = job.clip.advance(self._decoder, lambda: self._running and not job.ended)
+            segments = job.clip.advance(self._decoder, lambda: self._goes_on(job))
             self.windows += 1
             if job.ended or not self._running:
                 return
@@ -132,3 +132,10 @@ class Engine(LeasedThread):
             self.submit(job)
         else:
             self._port.rested(job)
+
+    def _goes_on(self, job: Job) -> bool:
+        """Between two tokens: lend the GPU to whom it is due, so that a window of many tries holds nobody up."""
+        if self._lease.must_yield:
+            mx.synchronize()
+            self._lease.give_way()
+        return self._running and not job.ended

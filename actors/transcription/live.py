@@ -20,7 +20,7 @@ from actors.transcription.session_messages import AppendAudio, Finished, OpenSes
 from actors.transcription.speech_spans import RATE
 from actors.transcription.spool import Spool
 from actors.transcription.vad import VoiceStream
-from actors.transcription.wav import Samples
+from actors.transcription.wav import Samples, bounded
 
 log = logging.getLogger("troupe.transcription.sessions")
 
@@ -217,4 +217,4 @@ def _samples(data: bytes) -> Samples:
     samples = np.frombuffer(data, dtype="<f4").astype(np.float32)
     if not np.isfinite(samples).all():
         raise InvalidRequest("the chunk holds samples that are no numbers")
-    return samples
+    return bounded(samples)

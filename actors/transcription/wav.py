@@ -16,6 +16,9 @@ from actors.errors import UndecodableAudio
 
 Samples = np.ndarray[Any, np.dtype[np.float32]]
 
+LOUDEST = 2.0**15
+"""Some float files hold integers' values; what is beyond them is no sound."""
+
 RATES = range(1000, 768_001)
 """Samples a second that are believed."""
 
@@ -109,7 +112,12 @@ def _wave(content: memoryview, layout: _Layout, most_s: float) -> Wave:
         samples = samples.reshape(frames, layout.channels).mean(axis=1, dtype=np.float32)
     if layout.kind == _FLOAT and not np.isfinite(samples).all():
         raise UndecodableAudio("the WAV file holds samples that are no numbers")
-    return Wave(samples, layout.rate)
+    return Wave(bounded(samples), layout.rate)
+
+
+def bounded(samples: Samples) -> Samples:
+    """Samples that are never louder than full scale in integers: a spectrogram of more would be no numbers."""
+    return np.clip(samples, -LOUDEST, LOUDEST)
 
 
 def _numbers(content: memoryview, layout: _Layout) -> Samples:

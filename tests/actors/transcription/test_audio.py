@@ -134,6 +134,11 @@ def test_what_is_no_audio_is_one_kind_of_error(data: bytes) -> None:
         heard(data)
 
 
+def test_what_is_louder_than_integers_is_cut() -> None:
+    loud = np.array([3e38, -3e38, 0.5, 20_000.0] * 1000, "<f4")
+    assert heard(wav(loud.tobytes(), kind=3, bits=32))[:4].tolist() == [2.0**15, -(2.0**15), 0.5, 20_000.0]
+
+
 def test_a_few_bytes_are_not_hours() -> None:
     def au(rate: int) -> bytes:
         content = bytes(16_000)
