@@ -74,12 +74,12 @@ class _Talk:
                 try:
                     with self._gate.pass_through():
                         over = await self._take(message, follower)
-                except TroupeError as error:
+                except InvalidRequest as error:
                     await self._send({"type": "error", **error_body(error)})
-                    if not isinstance(error, InvalidRequest):
-                        await self._close(_POLICY if isinstance(error, RequestError) else _BROKEN)
-                        return
                     continue
+                except TroupeError as error:
+                    await self._end(error)
+                    return
                 if over:
                     await self._close(_NORMAL)
                     return
@@ -120,13 +120,14 @@ class _Talk:
         return True
 
     async def _follow(self) -> None:
-        """Tell of windows that are transcribed between two chunks. Failures are told by the next chunk."""
-        while True:
+        """Tell of windows that are transcribed between two chunks, and of a session that somebody else ends."""
+        with contextlib.suppress(WebSocketDisconnect):
             try:
-                news = await self._sessions.follow(self._session_id, self._segments, self._partial, PATIENCE_S)
-                await self.tell(news)
-            except (TroupeError, WebSocketDisconnect):
-                return
+                while True:
+                    news = await self._sessions.follow(self._session_id, self._segments, self._partial, PATIENCE_S)
+                    await self.tell(news)
+            except TroupeError as error:
+                await self._end(error)
 
     async def _send(self, event: dict[str, Any]) -> None:
         async with self._order:
@@ -137,6 +138,11 @@ class _Talk:
             await self._socket.send_text(json_bytes(event).decode())
         except RuntimeError as error:
             raise WebSocketDisconnect from error  # the client closed it while something was written
+
+    async def _end(self, error: TroupeError) -> None:
+        """Nothing more can come of this session here."""
+        await self._send({"type": "error", **error_body(error)})
+        await self._close(_POLICY if isinstance(error, RequestError) else _BROKEN)
 
     async def _close(self, code: int) -> None:
         with contextlib.suppress(RuntimeError):

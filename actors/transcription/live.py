@@ -64,6 +64,8 @@ class LiveSession:
         """Calls that wait for their turn, or have it."""
         self.failure: Failure | None = None
         """Why it cannot go on."""
+        self.dropped = False
+        """Nobody will find it here any more."""
         self._opened = opened
         self._prepared = prepared
         self._clip = clip
@@ -123,6 +125,10 @@ class LiveSession:
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait({self._work})
+
+    def drop(self) -> None:
+        """It is no longer kept here, which those who follow it are to notice."""
+        self.dropped = True
         self._tell()
 
     def receipt(self) -> Receipt:
@@ -131,10 +137,10 @@ class LiveSession:
         return Receipt(self.session.samples, self.session.speech, segments, self._partial)
 
     async def news(self, segments: int, partial: str | None, patience_s: float) -> None:
-        """Return when there is more to say than this, or the session ends, or the patience does."""
+        """Return when there is more to say than this, or the session is over, or the patience is."""
         try:
             async with asyncio.timeout(patience_s):
-                while self.session.state == "open" and self._known(segments, partial):
+                while not self.dropped and self.failure is None and self._known(segments, partial):
                     await self._news.wait()
         except TimeoutError:
             return

@@ -105,7 +105,9 @@ class Sessions:
         for live in list(self._open.values()):
             await live.cancel()
             live.spool.close()
-        self._open.clear()
+        ended, self._open = self._open, {}
+        for live in ended.values():
+            live.drop()
 
     async def open_session(self, message: OpenSession) -> Opened | Failure:
         """Load what is needed and begin a session, which expires if the call was cancelled."""
@@ -132,7 +134,12 @@ class Sessions:
                 return live
             live.session.touch(self._now())
             await live.news(message.segments, message.partial, message.patience_s)
-            return live.failure or live.receipt()
+            if live.failure is not None:
+                return live.failure
+            if not live.dropped:
+                return live.receipt()
+            found = await self._find(message.session_id)  # says why it is over, or that another replica has it
+            return Elsewhere("") if isinstance(found, LiveSession) else found
 
         return await self._answer(follow())
 
@@ -281,7 +288,10 @@ class Sessions:
             return
         self._tally[tally] += 1
         await live.cancel()
-        await asyncio.to_thread(live.spool.remove, reason)
+        try:
+            await asyncio.to_thread(live.spool.remove, reason)
+        finally:
+            live.drop()
 
     async def _kept(self, work: Coroutine[Any, Any, T]) -> T | Failure:
         """The answer of work that goes on when nobody waits for it: threads cannot be stopped half-way."""

@@ -266,6 +266,22 @@ def test_a_websocket_that_is_closed_leaves_its_session_open(company: Company, ht
     discard(http, name)
 
 
+@pytest.mark.parametrize("ending", ["finish", "discard"])
+def test_a_websocket_is_told_when_its_session_ends_elsewhere(company: Company, http: httpx.Client, ending: str) -> None:
+    name = begin(http)
+    with socket(company, name) as connection:
+        connection.send(noise(1).astype("<f4").tobytes())
+        events_until(connection, "receipt")
+        if ending == "finish":
+            assert http.post(f"{URL}/{name}/finish").status_code == 200
+        else:
+            discard(http, name)
+        told = events_until(connection, "error")[-1]["error"]["message"]
+        assert told == ("the session is finished" if ending == "finish" else "there is no such session")
+        with pytest.raises(ConnectionClosed):
+            connection.recv(timeout=PATIENCE_S)
+
+
 def test_the_websocket_of_an_unknown_session_does_not_open(company: Company) -> None:
     with pytest.raises(InvalidStatus) as refused, socket(company, UNKNOWN):
         pass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,16 @@ BROKEN = "Deploying app 'troupe' failed"
 """What Serve says of a start that cannot succeed any more, although it goes on waiting."""
 
 
+PORTS = range(20_000, 32_000)
+"""Of these no system gives one to whoever asks for any, as Ray's processes do by the dozen while a server starts."""
+
+
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as sock, suppress(OSError):  # taken: try another
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 class Server:
