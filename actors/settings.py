@@ -182,6 +182,12 @@ class TranscriptionSettings(Section):
     )
     queue: int = Field(default=32, ge=1, description="Transcriptions that may wait or run; one more answers 429.")
     threads: int = Field(default=2, ge=1, le=64, description="Threads that decode audio and listen for speech.")
+    audio_bytes: Size = Field(
+        default=2 * 2**30,
+        ge=1,
+        description="RAM for sound that is decoded and waits to be transcribed, about 45 MB an hour. Above it clips "
+        "wait as they came, and chunks of live sessions answer 429.",
+    )
     max_duration_s: float = Field(default=14_400.0, gt=0, description="Longest clip; a longer one answers 400.")
     decode_timeout_s: float = Field(
         default=60.0, gt=0, description="Time to decode an upload; a slower one answers 400."

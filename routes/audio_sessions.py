@@ -85,8 +85,9 @@ def is_raw(content_type: str) -> bool:
         raise UnsupportedMedia(f"send {RAW};rate={RATE} or an audio file, not {kind}")
     if kind != RAW:
         return False
-    values = dict(part.split("=", 1) for part in parameters if "=" in part)
-    if values.get("rate", RATE) != RATE or values.get("channels", "1") != "1":
+    meant = {"rate": RATE, "channels": "1"}
+    given = (part.partition("=") for part in parameters)
+    if any(value.strip('"') != meant.get(name, value.strip('"')) for name, _, value in given):
         raise InvalidRequest(f"{RAW} means float32 samples of one channel at {RATE} Hz; send other audio as a file")
     return True
 

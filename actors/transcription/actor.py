@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from actors import ids
@@ -21,7 +24,8 @@ from actors.models.whisper_card import WhisperCard
 from actors.open_requests import OpenRequests
 from actors.settings import Settings
 from actors.transcription import listening
-from actors.transcription.audio import RATE, decode
+from actors.transcription.audio import RATE, blocks
+from actors.transcription.budget import AudioBudget
 from actors.transcription.clip import Clip
 from actors.transcription.engine import Engine, Job
 from actors.transcription.listening import Voice
@@ -46,6 +50,19 @@ _Event = list[Segment] | TroupeError | None
 """A window's segments, the reason of a failure, or the end of what there was to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Take:
+    """A clip that is decoded."""
+
+    card: WhisperCard
+    clip: Clip | None
+    """None where nobody speaks."""
+    voice: Voice | None
+    samples: int
+    offset: float
+    """Seconds that were trimmed off its beginning."""
+
+
 class Transcriber:
     """One Whisper model in one process. All methods are called on one event loop.
 
@@ -63,6 +80,8 @@ class Transcriber:
         self._lease_factory = lease
         self._card = card
         self._eager = eager
+        self.budget = AudioBudget(self._settings.audio_bytes, self._settings.threads)
+        """For the sound that waits."""
         self._heard: dict[Job, asyncio.Queue[_Event]] = {}
         self._open = OpenRequests()
         self._incarnation = ids.incarnation()
@@ -127,6 +146,7 @@ class Transcriber:
             idle_unload_sec=None if settings.resident else settings.idle_unload_s,
             open_requests=len(self._open),
             waiting_clips=self._engine.waiting,
+            waiting_bytes=self.budget.used,
             finished_requests=self._finished,
             cancelled_requests=self._cancelled,
             failed_requests=self._failed,
@@ -174,40 +194,59 @@ class Transcriber:
 
     async def _events(self, request: Transcribe) -> AsyncGenerator[Progress | Transcript, None]:
         came = time.monotonic()
-        settings = self._settings
-        samples = await self._work(lambda: decode(request.audio, settings.max_duration_s, settings.decode_timeout_s))
-        self._samples += len(samples)
-        voice = None
-        if (gate := request.voice) is not None:
-            voice = await self._work(lambda: listening.listen(samples, gate))
-        card = await self.weights.find()
-        duration = len(samples) / RATE
-        if voice is not None and not voice.spans:
-            yield _silence(card, request.options, duration, voice, came)
-            return
-        options = await self._checked(request.options, card)
-        heard, offset = voice.trimmed(samples) if voice and gate and gate.trim else (samples, 0.0)
-        load_ms = await self.weights.ready()
-        loaded = time.monotonic()
-        clip = Clip(card.sizes["n_mels"], options)
-        await self._work(lambda: _fill(clip, heard))
-        async with aclosing(self._windows(clip, offset)) as windows:
-            async for progress in windows:
-                yield progress
+        with ExitStack() as kept:
+            async with self.budget.decoding():
+                take = await self._take(request, kept)
+            card, clip, voice = take.card, take.clip, take.voice
+            if clip is None:
+                yield _silence(take, request.options, came)
+                return
+            load_ms = await self.weights.ready()
+            loaded = time.monotonic()
+            async with aclosing(self._windows(clip, take.offset)) as windows:
+                async for progress in windows:
+                    yield progress
         now = time.monotonic()
         yield Transcript(
             model=card.model_id,
-            task=options.task,
+            task=clip.options.task,
             language=clip.language,
-            duration=duration,
+            duration=take.samples / RATE,
             text=clip.text,
-            segments=tuple(listening.moved(segment.plain(), offset) for segment in clip.segments),
+            segments=tuple(listening.moved(segment.plain(), take.offset) for segment in clip.segments),
             vocabulary=None if clip.vocabulary is None else clip.vocabulary.plain(),
             voice=None if voice is None else voice.plain(),
             load_ms=load_ms,
             transcribe_ms=_ms(loaded, now),
             total_ms=_ms(came, now),
         )
+
+    async def _take(self, request: Transcribe, kept: ExitStack) -> _Take:
+        """Decode a clip as far as the model is not needed: once to listen for speech, once for the spectrogram.
+
+        What that takes counts in the budget until `kept` is closed, which ends it too.
+        """
+        over = threading.Event()
+        kept.callback(over.set)
+        voice = None
+        if (gate := request.voice) is not None:
+            voice = await self._work(lambda: listening.listen(self._blocks(request, over), gate))
+            self._samples += voice.samples
+        card = await self.weights.find()
+        if voice is not None and not voice.spans:
+            return _Take(card, None, voice, voice.samples, 0.0)
+        clip = Clip(card.sizes["n_mels"], await self._checked(request.options, card))
+        kept.enter_context(self.budget.counted(clip))
+        span = voice.trimmed if voice is not None and gate is not None and gate.trim else None
+        samples = await self._work(lambda: clip.fill(listening.within(self._blocks(request, over), span)))
+        if voice is None:
+            self._samples += samples
+        return _Take(card, clip, voice, samples if voice is None else voice.samples, span.start / RATE if span else 0.0)
+
+    def _blocks(self, request: Transcribe, over: threading.Event) -> Iterator[Samples]:
+        """The clip as long as somebody waits for it."""
+        found = blocks(request.audio, self._settings.max_duration_s, self._settings.decode_timeout_s)
+        return takewhile(lambda _: not over.is_set(), found)
 
     async def _windows(self, clip: Clip, offset: float) -> AsyncGenerator[Progress, None]:
         """Have a clip transcribed as far as it goes."""
@@ -239,29 +278,24 @@ class Transcriber:
             raise GenerationFailed(f"the audio cannot be prepared: {type(error).__name__}") from None
 
     def _hear(self, job: Job, event: _Event) -> None:
+        self.budget.changed()
         if (events := self._heard.get(job)) is not None:
             events.put_nowait(event)
 
 
-def _fill(clip: Clip, samples: Samples) -> None:
-    clip.feed(samples)
-    clip.finish()
-
-
-def _silence(
-    card: WhisperCard, options: TranscriptionOptions, duration: float, voice: Voice, came: float
-) -> Transcript:
+def _silence(take: _Take, options: TranscriptionOptions, came: float) -> Transcript:
     """What is said of a clip in which nobody speaks; no weights are needed for that."""
+    assert take.voice is not None
     spent = _ms(came, time.monotonic())
     return Transcript(
-        model=card.model_id,
+        model=take.card.model_id,
         task=options.task,
         language=options.language,
-        duration=duration,
+        duration=take.samples / RATE,
         text="",
         segments=(),
         vocabulary=None,
-        voice=voice.plain(),
+        voice=take.voice.plain(),
         load_ms=0.0,
         transcribe_ms=spent,
         total_ms=spent,

@@ -35,8 +35,10 @@ _BLOCK = 1 << 16
 _PATIENCE_WITH_PACKETS = 64
 
 
-def decode(data: bytes, most_s: float, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Samples:
-    """The whole clip at 16 kHz.
+def blocks(
+    data: bytes, most_s: float, timeout_s: float, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Samples]:
+    """The clip at 16 kHz, piece by piece: of a file of some kilobytes the whole might be a gigabyte.
 
     Args:
         data: a whole file.
@@ -47,30 +49,36 @@ def decode(data: bytes, most_s: float, timeout_s: float, clock: Callable[[], flo
     Raises:
         UndecodableAudio: the bytes are no audio, or it is shorter than 0.1 s, too long, or takes too long to decode.
     """
-    ends = clock() + timeout_s
-    wave = read_wav(data, most_s)
-    if wave is None:
-        samples = _gather(_decoded(data, timeout_s), most_s, ends, clock)
-    elif wave.rate == RATE:
-        samples = wave.samples
-    else:
-        samples = _gather(_resampled(wave.samples, wave.rate), most_s, ends, clock)
-    if len(samples) < LEAST_S * RATE:
-        raise UndecodableAudio(f"the audio is {len(samples) / RATE:.3f} s long; at least {LEAST_S:g} s are needed")
-    return samples
-
-
-def _gather(blocks: Iterator[Samples], most_s: float, ends: float, clock: Callable[[], float]) -> Samples:
-    found: list[Samples] = []
-    size = 0
-    for block in blocks:
+    pieces, size, spent = _pieces(data, most_s, timeout_s), 0, 0.0
+    while True:
+        came = clock()
+        block = next(pieces, None)
+        spent += clock() - came
+        if block is None:
+            break
         size += len(block)
         if size > most_s * RATE:
             raise UndecodableAudio(f"the audio is longer than the {most_s:g} s that are allowed")
-        if clock() > ends:
+        if spent > timeout_s:
             raise UndecodableAudio("the audio takes too long to decode")
-        found.append(block)
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.float32)
+        yield block
+    if size < LEAST_S * RATE:
+        raise UndecodableAudio(f"the audio is {size / RATE:.3f} s long; at least {LEAST_S:g} s are needed")
+
+
+def decode(data: bytes, most_s: float, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Samples:
+    """All that `blocks` gives, in one array that grew in its place."""
+    found = bytearray()
+    for block in blocks(data, most_s, timeout_s, clock):
+        found += block.data.cast("B")
+    return np.frombuffer(found, dtype=np.float32)
+
+
+def _pieces(data: bytes, most_s: float, timeout_s: float) -> Iterator[Samples]:
+    wave = read_wav(data, most_s)
+    if wave is None:
+        return _decoded(data, timeout_s)
+    return iter((wave.samples,)) if wave.rate == RATE else _resampled(wave.samples, wave.rate)
 
 
 def _resampled(samples: Samples, rate: int) -> Iterator[Samples]:

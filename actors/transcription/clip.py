@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from actors.transcription.decoder import Heard, WhisperDecoder
@@ -48,6 +49,11 @@ class Clip:
         return min(self._take.seek, self.frames) if self._take is not None else 0
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that it keeps of what is not transcribed."""
+        return self._mel.nbytes
+
+    @property
     def segments(self) -> list[Segment]:
         return self._take.segments if self._take is not None else []
 
@@ -59,6 +65,13 @@ class Clip:
         """Append what was heard next. Blocks for the spectrogram, 1 ms a second of sound."""
         with self._lock:
             self._mel.feed(samples)
+
+    def fill(self, blocks: Iterable[Samples]) -> int:
+        """Append all of a clip, which is over then. How many samples those were."""
+        for block in blocks:
+            self.feed(block)
+        self.finish()
+        return self.samples
 
     def finish(self) -> None:
         """The clip is over."""
@@ -86,7 +99,10 @@ class Clip:
         segments = take.cut(window, decoded)
         if self.options.word_timestamps and segments:
             self._add_words(decoder, heard, window, segments)
-        return take.commit(window, decoded, segments)
+        found = take.commit(window, decoded, segments)
+        with self._lock:
+            self._mel.forget(take.seek)
+        return found
 
     def peek(self, decoder: WhisperDecoder, go_on: GoOn) -> str:
         """What the window that is not complete yet might say. Changes nothing."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from actors.transcription.budget import AudioBudget
 from actors.transcription.clip import Clip
 from actors.transcription.options import TranscriptionOptions
 from actors.transcription.vad import VoiceDetector
@@ -31,6 +32,11 @@ class Prepared:
 
 class Listener(Protocol):
     """One Whisper model of one replica."""
+
+    @property
+    def budget(self) -> AudioBudget:
+        """RAM for sound that waits."""
+        ...
 
     async def prepare(self, options: TranscriptionOptions) -> Prepared:
         """Check the options and load the weights.

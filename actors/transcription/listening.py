@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -22,15 +23,17 @@ class Voice:
     """When somebody speaks in a clip."""
 
     spans: tuple[Span, ...]
+    samples: int
+    """Samples of the whole clip."""
 
     def plain(self) -> dict[str, Any]:
         """As it is shown."""
         return {"speech": bool(self.spans), "segments": [span.seconds for span in self.spans]}
 
-    def trimmed(self, samples: Samples) -> tuple[Samples, float]:
-        """The clip from half a second before the first word to half a second behind the last, and when it begins."""
-        start = max(0, self.spans[0].start - _MARGIN)
-        return samples[start : self.spans[-1].end + _MARGIN], start / RATE
+    @property
+    def trimmed(self) -> Span:
+        """From half a second before the first word to half a second behind the last."""
+        return Span(max(0, self.spans[0].start - _MARGIN), min(self.samples, self.spans[-1].end + _MARGIN))
 
 
 @cache
@@ -42,13 +45,29 @@ def detector() -> VoiceDetector:
         raise ModelUnavailable(f"there is no voice detector: {error.message}") from None
 
 
-def listen(samples: Samples, gate: VoiceGate) -> Voice:
+def listen(blocks: Iterable[Samples], gate: VoiceGate) -> Voice:
     """When somebody speaks in a whole clip."""
-    stream, spans = VoiceStream(detector()), SpeechSpans(gate.threshold, gate.min_speech_ms)
-    for probabilities in (stream.feed(samples), stream.finish()):
-        for probability in probabilities:
+    stream, spans, samples = VoiceStream(detector()), SpeechSpans(gate.threshold, gate.min_speech_ms), 0
+    for block in blocks:
+        samples += len(block)
+        for probability in stream.feed(block):
             spans.feed(float(probability))
-    return Voice(tuple(spans.spans(len(samples))))
+    for probability in stream.finish():
+        spans.feed(float(probability))
+    return Voice(tuple(spans.spans(samples)), samples)
+
+
+def within(blocks: Iterable[Samples], span: Span | None) -> Iterator[Samples]:
+    """What of a clip lies in a span of it; all of it without one."""
+    if span is None:
+        yield from blocks
+        return
+    at = 0
+    for block in blocks:
+        piece = block[max(0, span.start - at) : max(0, span.end - at)]
+        if len(piece):
+            yield piece
+        at += len(block)
 
 
 def moved(segment: dict[str, Any], by_s: float) -> dict[str, Any]:

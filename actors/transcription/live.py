@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,8 @@ class LiveSession:
         """Why it cannot go on."""
         self.dropped = False
         """Nobody will find it here any more."""
+        self.kept = ExitStack()
+        """Closed when it is dropped."""
         self._opened = opened
         self._prepared = prepared
         self._clip = clip
@@ -78,6 +81,11 @@ class LiveSession:
         self._looked_at = 0
         self._transcribe_s = 0.0
         self._work: asyncio.Task[None] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of audio that it keeps in RAM."""
+        return self.session.nbytes + self._clip.nbytes
 
     def start(self) -> None:
         """Transcribe what is due, from now on."""
@@ -129,6 +137,7 @@ class LiveSession:
     def drop(self) -> None:
         """It is no longer kept here, which those who follow it are to notice."""
         self.dropped = True
+        self.kept.close()
         self._tell()
 
     def receipt(self) -> Receipt:
@@ -156,7 +165,7 @@ class LiveSession:
             text=clip.text,
             segments=self.receipt().segments,
             vocabulary=None if prepared.vocabulary is None else prepared.vocabulary.plain(),
-            voice=None if session.speech is None else Voice(tuple(session.spans)).plain(),
+            voice=None if session.speech is None else Voice(tuple(session.spans), session.samples).plain(),
             load_ms=prepared.load_ms,
             transcribe_ms=round(self._transcribe_s * 1000, 3),
             total_ms=round(finish_s * 1000, 3),

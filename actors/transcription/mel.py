@@ -6,6 +6,7 @@ window, not the frame, so a window sees the maximum of all that has been heard w
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,7 @@ FRAMES_PER_S = 100
 _SIZE = 400
 _HALF = _SIZE // 2
 _BLOCK = 4096
+_PIECE = _BLOCK * HOP
 _RANGE = 8.0
 """Decades below the loudest value that are kept."""
 
@@ -51,7 +53,9 @@ class LogMel:
         self._head: Samples | None = np.zeros(0, dtype=np.float32)
         """The first samples, until there are enough to mirror them; None afterwards."""
         self._rest = np.zeros(0, dtype=np.float32)
-        self._frames: list[Samples] = []
+        self._frames: deque[Samples] = deque()
+        self._gone = 0
+        """Frames before those that are kept."""
         self._ready = 0
         self._loudest = -10.0
         self.samples = 0
@@ -72,13 +76,24 @@ class LogMel:
         """Append what was heard next."""
         assert not self.finished
         self.samples += len(samples)
-        self._append(samples)
+        for first in range(0, len(samples), _PIECE):
+            self._append(samples[first : first + _PIECE])
 
     def finish(self) -> None:
         """The clip is over: silence follows. May be repeated."""
         if not self.finished:
             self.finished = True
             self._append(np.zeros(2 * _SIZE, dtype=np.float32))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the frames that are kept."""
+        return (self._ready - self._gone) * self._filters.shape[0] * 4
+
+    def forget(self, seek: int) -> None:
+        """Keep no frames that nobody will ask for: those before `seek`."""
+        while self._frames and self._gone + len(self._frames[0]) <= seek:
+            self._gone += len(self._frames.popleft())
 
     def window(self, seek: int, size: int) -> Samples:
         """`size` frames from `seek` on, normalized, filled up to 3000 frames with zeros: (3000, mels)."""
@@ -104,7 +119,7 @@ class LogMel:
         count = max(0, (len(self._rest) - _SIZE) // HOP + 1)
         for first in range(0, count, _BLOCK):
             self._compute(self._rest[first * HOP : (min(first + _BLOCK, count) - 1) * HOP + _SIZE])
-        self._rest = self._rest[count * HOP :]
+        self._rest = self._rest[count * HOP :].copy()  # a view would keep all that was heard
 
     def _compute(self, samples: Samples) -> None:
         frames = np.lib.stride_tricks.sliding_window_view(samples, _SIZE)[::HOP] * _taper()
@@ -116,9 +131,14 @@ class LogMel:
         self._ready += len(logs)
 
     def _slice(self, start: int, end: int) -> Samples:
-        if len(self._frames) > 1:
-            self._frames = [np.concatenate(self._frames)]
-        return self._frames[0][start:end] if self._frames else np.zeros((0, len(self._filters)), dtype=np.float32)
+        assert start >= self._gone, "these frames are forgotten"
+        found, at = [np.zeros((0, len(self._filters)), dtype=np.float32)], self._gone
+        for frames in self._frames:
+            found.append(frames[max(0, start - at) : max(0, end - at)])
+            at += len(frames)
+            if at >= end:
+                break
+        return np.concatenate(found)
 
     def _normalized(self, logs: Samples) -> Samples:
         return ((np.maximum(logs, self._loudest - _RANGE) + 4.0) / 4.0).astype(np.float32)

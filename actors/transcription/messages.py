@@ -114,6 +114,8 @@ class TranscriptionStatistics:
     """Requests that are not answered."""
     waiting_clips: int
     """Clips that have a window to transcribe."""
+    waiting_bytes: int
+    """Bytes of sound that is not transcribed, in clips and sessions."""
     finished_requests: int
     """Since start, answered with a text."""
     cancelled_requests: int

@@ -77,7 +77,14 @@ class Session:
         self._idle_s = idle_s
         self._heard_of = now
         self._held: list[Samples] = []
-        """Audio behind `start` that the clip has not got."""
+        """Audio that the clip has not got."""
+        self._begun = gate is None or not gate.trim
+        """Whether it is known where the clip begins."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of audio that it holds back."""
+        return sum(samples.nbytes for samples in list(self._held))
 
     @property
     def duration_s(self) -> float:
@@ -163,6 +170,7 @@ class Session:
             return self.samples
         end = self._spans.sure_end
         if end is None:
+            self._skip(self._spans.earliest)
             return 0
         self._begin(self.spans[0])
         return min(self.samples, end + MARGIN)
@@ -178,11 +186,16 @@ class Session:
         return min(self.samples, spans[-1].end + MARGIN)
 
     def _begin(self, first: Span) -> None:
-        """Drop what lies before the speech, once."""
-        if self.start == 0 and self._clip.samples == 0:
-            self.start = max(0, first.start - MARGIN)
-            held = np.concatenate(self._held) if self._held else np.zeros(0, dtype=np.float32)
-            self._held = [held[self.start :]]
+        """The clip begins shortly before the speech."""
+        if not self._begun:
+            self._skip(first.start)
+            self._begun = True
+
+    def _skip(self, speech: int) -> None:
+        """Drop what lies well before a sample at which speech begins, if it does."""
+        start = max(0, speech - MARGIN)
+        held = np.concatenate(self._held) if self._held else np.zeros(0, dtype=np.float32)
+        self._held, self.start = [held[start - self.start :].copy()], start
 
     def _release(self, end: int) -> None:
         """Give the clip what lies before `end`."""
@@ -192,7 +205,7 @@ class Session:
         held = self._held[0] if len(self._held) == 1 else np.concatenate(self._held)
         for first in range(0, count, SLICE):
             self._clip.feed(held[first : min(first + SLICE, count)])
-        self._held = [held[count:]] if count < len(held) else []
+        self._held = [held[count:].copy()] if count < len(held) else []  # a view would keep all of it
 
 
 def idle_words(idle_s: float) -> str:

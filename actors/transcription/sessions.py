@@ -118,7 +118,8 @@ class Sessions:
 
         async def append(live: LiveSession) -> Receipt:
             before = live.session.samples
-            await asyncio.to_thread(live.take, message)
+            async with self._listener.budget.taking(message.raw):
+                await asyncio.to_thread(live.take, message)
             self._received_s += (live.session.samples - before) / 16_000
             live.stir()
             return live.receipt()
@@ -210,6 +211,7 @@ class Sessions:
         if self._closed:
             raise ShuttingDown("the server is shutting down")
         self._open[name] = live
+        live.kept.enter_context(self._listener.budget.counted(live))
         live.start()
         return live
 

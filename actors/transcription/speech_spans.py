@@ -63,6 +63,11 @@ class SpeechSpans:
             return True
         return self._start is not None and (self._quiet or self._at) - self._start > self._least
 
+    @property
+    def earliest(self) -> int:
+        """No span that is not done begins before this sample."""
+        return max(0, (self._at if self._start is None else self._start) - _PADDING)
+
     def spans(self, length: int) -> list[Span]:
         """All spans of a clip that ends after `length` samples, padded by 30 ms where there is room between them."""
         found = list(self._done)

@@ -34,8 +34,9 @@ CHUNK_ID_BYTES = 16
 REMEMBERED_S = 3600.0
 """How long it is remembered why a session ended."""
 
-_HEADER = struct.Struct("<4sI16sI")
-_MAGIC = b"TSP1"
+_HEADER = struct.Struct("<4sII16sI")
+_MAGIC = b"TSP2"
+_LEVEL = 1
 
 
 class Spool:
@@ -56,15 +57,17 @@ class Spool:
 
     def append(self, chunk_id: bytes, samples: Samples) -> None:
         """Add a chunk. Raises `OSError` where the disk takes no more; then nothing was added."""
-        content = np.ascontiguousarray(samples, dtype="<f4").tobytes()
-        record = _HEADER.pack(_MAGIC, len(samples), chunk_id, zlib.crc32(content)) + content
+        # Compressed, for a small file may hold hours of silence.
+        content = zlib.compress(np.ascontiguousarray(samples, dtype="<f4").data, _LEVEL)
+        header = _HEADER.pack(_MAGIC, len(samples), len(content), chunk_id, zlib.crc32(content))
         try:
-            _write(self._file, record, self._size)
+            _write(self._file, header, self._size)
+            _write(self._file, content, self._size + len(header))
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._size)
             raise
-        self._size += len(record)
+        self._size += len(header) + len(content)
         self.last_chunk = chunk_id
 
     def read(self) -> Iterator[Samples]:
@@ -74,13 +77,14 @@ class Spool:
             header = os.pread(self._file, _HEADER.size, self._size)
             if len(header) < _HEADER.size:
                 break
-            magic, count, chunk_id, checksum = _HEADER.unpack(header)
-            content = os.pread(self._file, 4 * count, self._size + _HEADER.size)
-            if magic != _MAGIC or len(content) < 4 * count or zlib.crc32(content) != checksum:
+            magic, count, size, chunk_id, checksum = _HEADER.unpack(header)
+            content = os.pread(self._file, size, self._size + _HEADER.size)
+            if magic != _MAGIC or len(content) < size or zlib.crc32(content) != checksum:
                 break
             self._size += _HEADER.size + len(content)
             self.last_chunk = chunk_id
-            yield np.frombuffer(content, dtype="<f4").astype(np.float32)
+            samples = np.frombuffer(zlib.decompress(content, bufsize=4 * count), dtype="<f4")
+            yield samples.astype(np.float32, copy=False)
         os.ftruncate(self._file, self._size)
 
     def touch(self) -> None:
@@ -216,7 +220,7 @@ class SpoolFolder:
             os.close(file)
 
 
-def _write(file: int, content: bytes, at: int) -> None:
+def _write(file: int, content: bytes | memoryview, at: int) -> None:
     view = memoryview(content)
     while view:
         written = os.pwrite(file, view, at)

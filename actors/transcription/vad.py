@@ -17,6 +17,8 @@ CONTEXT = 64
 _MOST_FRAMES = 2048
 """Frames in one call, a minute of sound."""
 
+_PIECE = _MOST_FRAMES * FRAME
+
 
 class VoiceDetector:
     """The model, read once a process. May be used by several threads at once.
@@ -47,10 +49,13 @@ class VoiceStream:
 
     def feed(self, samples: Samples) -> Samples:
         """Probabilities of the frames that are complete now."""
-        held = np.concatenate([self._rest, samples])
-        count = (len(held) - CONTEXT) // FRAME
-        self._rest = held[count * FRAME :]
-        return self._run(held, count)
+        found: list[Samples] = []
+        for first in range(0, len(samples), _PIECE):
+            held = np.concatenate([self._rest, samples[first : first + _PIECE]])
+            count = (len(held) - CONTEXT) // FRAME
+            self._rest = held[count * FRAME :].copy()
+            found.append(self._run(held, count))
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.float32)
 
     def finish(self) -> Samples:
         """The probability of what is left, filled up with silence; nothing when nothing is left."""

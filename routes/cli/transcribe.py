@@ -100,24 +100,23 @@ class _Engine:
     def transcribe(self, file: Path, wanted: AudioFields) -> Transcript:
         """Blocks for as long as it takes. Raises TroupeError or OSError."""
         from actors.transcription import listening
-        from actors.transcription.audio import RATE, decode
+        from actors.transcription.audio import RATE
         from actors.transcription.clip import Clip
         from actors.transcription.wishes import checked
 
         came = time.monotonic()
-        samples = decode(file.read_bytes(), _MOST_S, _DECODE_TIMEOUT_S)
-        voice = listening.listen(samples, wanted.voice) if wanted.voice is not None else None
+        data = file.read_bytes()
+        voice = listening.listen(self._blocks(data), wanted.voice) if wanted.voice is not None else None
         options = checked(wanted.options, self._card)
-        heard, offset, load_ms, segments = samples, 0.0, 0.0, ()
+        offset, load_ms, segments, samples = 0.0, 0.0, (), 0
         clip = Clip(self._card.sizes["n_mels"], options)
         loaded = came
         if voice is None or voice.spans:
-            if voice is not None and wanted.voice is not None and wanted.voice.trim:
-                heard, offset = voice.trimmed(samples)
+            span = voice.trimmed if voice is not None and wanted.voice is not None and wanted.voice.trim else None
+            offset = span.start / RATE if span is not None else 0.0
+            samples = clip.fill(listening.within(self._blocks(data), span))
             load_ms = self._load()
             loaded = time.monotonic()
-            clip.feed(heard)
-            clip.finish()
             for done in self._windows(clip):
                 self._tell(f"{file.name}: {done / 100:.0f} of {clip.frames / 100:.0f} s")
             segments = tuple(listening.moved(segment.plain(), offset) for segment in clip.segments)
@@ -126,7 +125,7 @@ class _Engine:
             model=self._card.model_id,
             task=options.task,
             language=clip.language,
-            duration=len(samples) / RATE,
+            duration=(samples if voice is None else voice.samples) / RATE,
             text=clip.text,
             segments=segments,
             vocabulary=None if clip.vocabulary is None else clip.vocabulary.plain(),
@@ -135,6 +134,11 @@ class _Engine:
             transcribe_ms=round((now - loaded) * 1000, 3),
             total_ms=round((now - came) * 1000, 3),
         )
+
+    def _blocks(self, data: bytes) -> Iterator[Any]:
+        from actors.transcription.audio import blocks
+
+        return blocks(data, _MOST_S, _DECODE_TIMEOUT_S)
 
     def _windows(self, clip: Any) -> Iterator[int]:
         while clip.waiting:

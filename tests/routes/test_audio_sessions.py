@@ -202,7 +202,10 @@ def test_a_bad_chunk_is_refused_and_the_session_goes_on(http: httpx.Client) -> N
     assert "multiple of 4" in message(http.post(path, content=b"abc", headers=RAW), 400)
     assert "no numbers" in message(http.post(path, content=infinite, headers=RAW), 400)
     assert http.post(path, content=b"junk", headers={"content-type": "audio/mpeg"}).status_code == 400
-    assert "16000" in message(http.post(path, content=b"", headers={"content-type": "audio/pcm;rate=8000"}), 400)
+    for wrong in ("rate=8000", "rate=8000;rate=16000", "rate=16000;rate=8000", 'rate="8000"', "channels=2"):
+        assert "16000" in message(http.post(path, content=b"", headers={"content-type": f"audio/pcm;{wrong}"}), 400)
+    for right in ("rate=16000", 'rate="16000"; channels=1', "codecs=float"):
+        assert http.post(path, content=b"", headers={"content-type": f"audio/pcm;{right}"}).status_code == 200
     assert http.post(path, json={}).status_code == 415
     long = np.zeros(16_000 * 100, dtype=np.float32)
     append(http, name, long)

@@ -25,6 +25,7 @@ IDLE = TranscriptionStatistics(
     idle_unload_sec=60.0,
     open_requests=0,
     waiting_clips=0,
+    waiting_bytes=0,
     finished_requests=3,
     cancelled_requests=0,
     failed_requests=0,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.errors import UndecodableAudio
-from actors.transcription.audio import decode
+from actors.transcription.audio import RATE, blocks, decode
 from actors.transcription.wav import read_wav
 from tests.support.sound import encoded, pcm16, tone, wav
 
@@ -103,6 +104,29 @@ def test_more_sound_than_allowed_is_refused_before_it_is_unpacked() -> None:
         heard(pcm16(tone(2.0)), most_s=1.0)
     with pytest.raises(UndecodableAudio, match="longer than the 1 s"):
         heard(encoded(tone(2.0), "flac", "flac"), most_s=1.0)
+
+
+def test_hours_in_a_small_file_are_decoded_piece_by_piece() -> None:
+    silence = np.zeros(RATE, np.float32)
+    data = encoded(np.tile(silence, 1800), "flac", "flac")
+    assert len(data) < 500_000
+    tracemalloc.start()
+    try:
+        count = sum(len(block) for block in blocks(data, 3600.0, 60.0))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 1800 * RATE
+    assert most < 4 * len(silence) * 60, "a minute's samples at most"
+
+
+def test_time_that_others_need_for_the_pieces_does_not_count() -> None:
+    now = 0.0
+    pieces = blocks(encoded(tone(2.0), "flac", "flac"), 60.0, 30.0, clock=lambda: now)
+    assert next(pieces, None) is not None
+    for _ in pieces:
+        now += 20.0
+    assert now >= 60.0
 
 
 def test_decoding_that_takes_too_long_is_ended() -> None:

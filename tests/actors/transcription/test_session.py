@@ -67,7 +67,7 @@ class Talk:
         spans = SpeechSpans(gate.threshold, gate.min_speech_ms)
         for probability in self.probabilities:
             spans.feed(probability)
-        return Voice(tuple(spans.spans(len(self.samples))))
+        return Voice(tuple(spans.spans(len(self.samples))), len(self.samples))
 
 
 def new_session(clip: Recorder, gate: VoiceGate | None = None, most_s: float = 3600.0, idle_s: float = 10.0) -> Session:
@@ -105,9 +105,9 @@ def test_however_audio_is_cut_the_gate_lets_through_what_it_would_of_the_whole(
     if not voice.spans:
         assert not session.due
     elif trim:
-        wanted, offset = voice.trimmed(talk.samples)
-        assert np.array_equal(clip.content, wanted)
-        assert session.start / RATE == offset
+        wanted = voice.trimmed
+        assert np.array_equal(clip.content, talk.samples[wanted.start : wanted.end])
+        assert session.start == wanted.start
     else:
         assert np.array_equal(clip.content, talk.samples)
 
@@ -136,6 +136,16 @@ def test_nothing_is_due_before_there_was_speech() -> None:
     assert not session.due
     session.hear(silence[: FRAME * 20], [0.9] * 20, 0.0)
     assert session.due
+
+
+def test_silence_that_will_be_trimmed_is_not_kept() -> None:
+    clip = Recorder()
+    session = new_session(clip, VoiceGate(trim=True))
+    for minute in range(10):
+        session.hear(np.zeros(FRAME * 1875, dtype=np.float32), [0.1] * 1875, minute)
+        assert session.nbytes < RATE * 4
+    session.hear(np.zeros(FRAME * 20, dtype=np.float32), [0.9] * 20, 11.0)
+    assert session.start == FRAME * 18750 - RATE * 30 // 1000 - RATE // 2
 
 
 def test_speech_that_goes_on_is_let_through_while_it_is_trimmed() -> None:

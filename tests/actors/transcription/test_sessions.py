@@ -13,6 +13,7 @@ import pytest
 from actors.clock import FakeClock
 from actors.errors import GenerationFailed, UndecodableAudio
 from actors.session_settings import SessionSettings
+from actors.transcription.budget import AudioBudget
 from actors.transcription.clip import Clip
 from actors.transcription.listener import Prepared
 from actors.transcription.options import TranscriptionOptions
@@ -44,6 +45,7 @@ class Deaf:
     def __init__(self) -> None:
         self.advanced = 0
         self.error: Exception | None = None
+        self.budget = AudioBudget(2**30, 1)
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -208,6 +210,40 @@ async def test_a_full_disk_is_told_and_changes_nothing(one: Replica, monkeypatch
         answer = await one.append(name, 4, 1)
     assert answer == Failure("StoreUnavailable", "the audio cannot be kept: No space left on device")
     assert samples(await one.append(name, 4, 1)) == 4
+
+
+@pytest.mark.parametrize("raw", [True, False])
+async def test_a_chunk_that_there_is_no_room_for_changes_nothing(one: Replica, raw: bool) -> None:
+    name = await one.open()
+    assert isinstance(await one.append(name, 16_000), Receipt)
+    one.listener.budget = AudioBudget(1, 1)
+    with one.listener.budget.counted(memoryview(b"1")):
+        refused = await one.append(name, 16_000, 1, raw)
+    assert isinstance(refused, Failure) and refused.error == "QueueFull"
+    assert "again later" in refused.message
+    taken = await one.append(name, 16_000, 1)
+    assert isinstance(taken, Receipt) and taken.samples == 32_000
+
+
+async def test_a_session_counts_as_long_as_it_is_open(one: Replica) -> None:
+    name = await one.open()
+    await one.append(name, 29 * 16_000)
+    assert one.listener.budget.used == pytest.approx(29 * 100 * 80 * 4, rel=0.01)
+    await one.finish(name)
+    assert one.listener.budget.used == 0
+
+
+async def test_who_follows_a_session_hears_of_its_end_once(one: Replica) -> None:
+    name = await one.open()
+    await one.append(name, 16_000)
+    one.listener.gate.clear()
+    finishing = asyncio.create_task(one.finish(name))
+    following = asyncio.create_task(one.sessions.follow_session(FollowSession(name, 0, None, 60.0)))
+    await asyncio.sleep(0.05)
+    assert not following.done(), "there is no news while the rest is transcribed"
+    one.listener.gate.set()
+    assert isinstance(await finishing, Finished)
+    assert await following == Failure("Conflict", "the session is finished")
 
 
 async def test_a_discarded_session_leaves_nothing(one: Replica, tmp_path: Path) -> None:
