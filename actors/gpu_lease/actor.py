@@ -19,6 +19,7 @@ from actors.errors import ServiceError
 from actors.gpu_lease.journal import Journal, Record
 from actors.gpu_lease.lease import Holding, Key, Lease, key_of
 from actors.gpu_lease.ledger import Ledger
+from actors.gpu_lease.life_signs import LifeSigns
 from actors.gpu_lease.messages import (
     Acquire,
     Contention,
@@ -32,7 +33,7 @@ from actors.gpu_lease.messages import (
     Withdraw,
     Yield,
 )
-from actors.gpu_lease.process import Process, is_alive
+from actors.gpu_lease.process import Process
 from actors.settings import LeaseSettings
 
 _log = logging.getLogger(__name__)
@@ -52,10 +53,11 @@ class GpuLease:
         journal: Path,
         *,
         clock: Clock | None = None,
-        alive: Callable[[Process], bool] = is_alive,
+        alive: Callable[[Process], bool] | None = None,
     ) -> None:
         self._clock = clock or MonotonicClock()
-        self._alive = alive
+        self._signs = LifeSigns()
+        self._alive = alive = alive or self._signs.alive
         self._liveness_s = settings.liveness_ms / 1000
         self._journal = Journal(journal)
         former = self._journal.read() or Record(epoch=0)
@@ -215,7 +217,9 @@ class GpuLease:
                     if not self._alive(process):
                         self._bury(process)
                 self._settle()
+                self._signs.keep(self._watched())
         finally:
+            self._signs.keep(frozenset())
             self._liveness = None
 
     def _bury(self, process: Process) -> None:

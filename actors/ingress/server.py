@@ -22,7 +22,21 @@ BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
-    """Signals belong to the process that hosts us."""
+    """Signals belong to the process that hosts us, and nothing has to be looked at ten times a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._over = asyncio.Event()
+
+    def end(self) -> None:
+        """Begin to shut down."""
+        self.should_exit = True
+        self._over.set()
+
+    async def main_loop(self) -> None:
+        """Return when it ends."""
+        await self.on_tick(0)
+        await self._over.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -96,6 +110,6 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Accept nothing more and return when open requests are answered or the grace is over."""
-        self._server.should_exit = True
+        self._server.end()
         if self._task is not None:
             await self._task
