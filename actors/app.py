@@ -15,7 +15,7 @@ from ray.serve import Application
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.schema import LoggingConfig
 
-from actors import blas, curtain, deployments, logs
+from actors import allocator, blas, curtain, deployments, logs
 from actors.errors import StartError
 from actors.models.lineup import line_up
 from actors.models.whisper_card import NONE
@@ -47,7 +47,7 @@ def build(args: dict[str, Any]) -> Application:
         lineup = line_up(settings, progress=True)
         if lineup.generates and not lineup.served.eos_token_ids:
             log.warning("%s names no end token; answers end at max_tokens only", lineup.served.model_id)
-    engine_environment = blas.engine_environment(settings.generation)
+    engine_environment = blas.engine_environment(settings.generation) | allocator.environment()
     manager = writer = scheduler = embedder = None
     if lineup.generates:
         manager = _deployment(deployments.Manager, "PromptCacheManager", blas.quiet_environment()).bind(settings)
@@ -118,7 +118,7 @@ def _session_scaling(settings: Settings) -> dict[str, Any]:
     router: dict[str, Any] = {
         "request_router_class": "actors.transcription.router:PinningRouter",
         "request_router_kwargs": {"target_sessions": wanted.target_sessions},
-        "request_routing_stats_period_s": 1,
+        "request_routing_stats_period_s": 2,
     }
     return {
         "request_router_config": RequestRouterConfig(**router),
@@ -128,9 +128,9 @@ def _session_scaling(settings: Settings) -> dict[str, Any]:
             initial_replicas=wanted.min_replicas,
             upscale_delay_s=0,
             downscale_delay_s=wanted.downscale_delay_s,
-            # How many sessions there are is told once a second, so that replicas are there when they are needed.
-            metrics_interval_s=1,
-            look_back_period_s=2,
+            # How many sessions there are is told every other second, so that replicas are there when they are needed.
+            metrics_interval_s=2,
+            look_back_period_s=4,
             policy=AutoscalingPolicy(
                 policy_function="actors.transcription.scaling:ByOpenSessions",
                 policy_kwargs={"target": wanted.target_sessions},

@@ -88,7 +88,8 @@ def attention(
         mixed = mx.softmax(scores, axis=-1) @ values
     else:
         weights = _joined(*_shifted(scores, scores.max(axis=-1, keepdims=True)))
-        mixed = (weights @ values) / weights.sum(axis=-1, keepdims=True)
+        # A product sums over a row faster than a sum does.
+        mixed = (weights @ values) / (weights @ mx.ones((total, 1)))
     return mixed.reshape(batch, heads, new, -1)
 
 
@@ -145,9 +146,13 @@ def _mask(mask: mx.array | str | None, new: int, total: int, groups: int) -> mx.
 # Exponentials: 2**y = 2**fraction * 2**integer, where the integer is added to the exponent's bits.
 
 
+_LEAST = -127.0
+"""The exponent's bits are all zero there, so everything below comes out as 0."""
+_MOST = 126.0
+
+
 def _parts(powers: mx.array) -> tuple[mx.array, mx.array]:
-    # At -127 the exponent's bits are all zero, so everything below comes out as 0.
-    powers = mx.clip(powers, -127.0, 126.0)
+    """Of powers between the bounds."""
     rounded = powers + _ROUNDING
     fraction = powers - (rounded - _ROUNDING)
     value: Any = _TWO_TO_THE[-1]
@@ -158,12 +163,12 @@ def _parts(powers: mx.array) -> tuple[mx.array, mx.array]:
 
 @_fused
 def _shifted(scores: mx.array, greatest: mx.array) -> tuple[mx.array, mx.array]:
-    return _parts((scores - greatest) * _LOG2_E)
+    return _parts(mx.maximum((scores - greatest) * _LOG2_E, _LEAST))
 
 
 @_fused
 def _negative(gate: mx.array) -> tuple[mx.array, mx.array]:
-    return _parts(gate * -_LOG2_E)
+    return _parts(mx.clip(gate * -_LOG2_E, _LEAST, _MOST))
 
 
 @_fused

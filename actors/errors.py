@@ -197,3 +197,8 @@ def _walk(cls: type[TroupeError]) -> dict[str, type[TroupeError]]:
 def by_name(name: str, message: str) -> TroupeError:
     """Rebuild an error that travelled as (class name, message); an unknown name becomes `GenerationFailed`."""
     return _walk(TroupeError).get(name, GenerationFailed)(message)
+
+
+def in_words(error: Exception, limit: int = 300) -> str:
+    """What any exception says, on one line; its kind where it says nothing."""
+    return (" ".join(str(error).split()) or type(error).__name__)[:limit]

@@ -106,6 +106,25 @@ class DecodeBatch:
         self._unread.extend([False] * len(rows))
         self._picker = None
 
+    def begin(self, row: Row, caches: list[Any]) -> None:
+        """Compute what is left of a prompt, its last token too, and start picking the first token. Into an empty batch.
+
+        Args:
+            row: at least its last token is not computed.
+            caches: its state.
+
+        Raises:
+            Exception: whatever the model raises.
+        """
+        assert not self.rows
+        rest = row.tokens[row.computed :]
+        row.computed += len(rest) - 1
+        self.rows, self._caches, self._merged, self._unread = [row], caches, False, [False]
+        inputs = self._inputs = mx.array(rest[-1:], dtype=mx.int32)
+        picker = self._picker = _Picker(self.rows, self._unread, self.beside)
+        logits = self._model(mx.array([rest], dtype=mx.int32), cache=caches)[:, -1, :]
+        self._step(picker, inputs, picker.process(logits, inputs))
+
     def advance(self) -> Read:
         """Start the next step, then read the one before.
 

@@ -19,7 +19,7 @@ from typing import Any
 import mlx.core as mx
 
 from actors import cpu_kernels
-from actors.errors import ShuttingDown
+from actors.errors import ShuttingDown, in_words
 from actors.generation import kv, marks
 from actors.generation.batch import DecodeBatch, Read
 from actors.generation.desk import Desk
@@ -123,6 +123,7 @@ class Engine:
             self._lease.idle()
         self._model = loaded.model
         self._joinable = loaded.batchable
+        self._at_once = loaded.trimmable and loaded.last_only
         self._batch = DecodeBatch(loaded.model)
         self._prefill = Prefill(loaded.model)
         stopless = loaded.trimmable or self._store is None
@@ -208,9 +209,7 @@ class Engine:
 
     def _join(self, rows: list[Row]) -> None:
         for row in rows:
-            if row.suspect and not self._acquit(row):
-                continue
-            if row in self._desk.prefilling:
+            if (not row.suspect or self._alone(row)) and row in self._desk.prefilling:  # a suspect is tried first
                 self._seat([row], row.caches or [], merged=False)
 
     def _seat(self, rows: list[Row], caches: list[Any], merged: bool) -> None:
@@ -229,20 +228,17 @@ class Engine:
         except Exception as error:
             self._suspect([*self._batch.clear(), *rows], error)
 
-    def _acquit(self, row: Row) -> bool:
-        """Run a suspect's next step alone. False when the row has ended or failed in it."""
+    def _alone(self, row: Row) -> bool:
+        """Run a row's next step by itself, the rest of its prompt included. False when it has ended or failed in it."""
         alone = DecodeBatch(self._model, self._batch.beside)
-        assert row.caches is not None
-        caches = row.caches
+        caches = row.caches or []
         try:
-            alone.add([row], caches, merged=False)
-            alone.advance()
+            alone.begin(row, caches)
             read = alone.flush()
         except Exception as error:
             self._fail(row, error)
             return False
-        row.suspect = False
-        row.caches = caches
+        row.suspect, row.caches = False, caches
         self._settle(read, batch=alone)
         return row in self._desk.prefilling
 
@@ -277,13 +273,12 @@ class Engine:
         rows = [row for row, _ in chunk]
         if len(rows) > 1 and any(row.suspect for row in rows):
             chunk, rows = chunk[:1], rows[:1]
+        if len(rows) == 1 and self._at_once and rows[0].opens_with(chunk[0][1]):
+            return self._open(rows[0])
         try:
             passed = self._prefill.run(chunk)
         except Exception as error:
-            if len(rows) == 1:
-                self._fail(rows[0], error)
-            else:
-                self._suspect(rows, error)
+            self._suspect(rows, error) if len(rows) > 1 else self._fail(rows[0], error)
             return
         self.rate.observe(passed.padded_tokens, passed.seconds)
         self.tally.prompt_tokens += sum(tokens for _, tokens in chunk)
@@ -292,6 +287,16 @@ class Engine:
         # A row computed alone joins with the next step: its copies and merges are not added to this step's wait.
         if len(rows) > 1:
             self._seat(rows, passed.caches, merged=True)
+
+    def _open(self, row: Row) -> None:
+        """Compute a prompt to its end and its first token with it, which is a step less to wait for."""
+        started, tokens = time.monotonic(), row.remaining
+        goes_on = self._alone(row)
+        self._out.post()
+        self.rate.observe(tokens, time.monotonic() - started)
+        self.tally.prompt_tokens += tokens
+        if goes_on:
+            self._offers.snapshot(row, lambda: row.caches or [])
 
     def _settle(self, read: Read, batch: DecodeBatch | None = None) -> list[Row]:
         """Hand tokens out and let go the rows that finish or are at fault. Returns those."""
@@ -368,7 +373,7 @@ class Engine:
     def _fail(self, row: Row, error: Exception) -> None:
         log.error("%s failed: %s", row.request.request_id, error, exc_info=error)
         self.tally.failed += 1
-        self._out.failure(row, Failure("GenerationFailed", f"generation failed: {_sentence(error)}"))
+        self._out.failure(row, Failure("GenerationFailed", f"generation failed: {in_words(error)}"))
         row.caches = None
         self._desk.gone(row)
         self._port.ended(row)
@@ -393,8 +398,3 @@ class Engine:
     @property
     def ready(self) -> list[Row]:
         return list(self._desk.waiting) if self._loaded.done() else []
-
-
-def _sentence(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text[:300]

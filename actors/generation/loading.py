@@ -10,8 +10,8 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.utils import load_model
 
-from actors.errors import StartError
-from actors.generation import kv, tensors
+from actors.errors import StartError, in_words
+from actors.generation import head, kv, tensors
 from actors.spill.catalog import Layout
 
 
@@ -33,6 +33,8 @@ class Loaded:
     """Whether rows can decode together."""
     trimmable: bool
     """Whether stored prefixes can be cut at any token."""
+    last_only: bool
+    """Whether a pass gives the logits of its last token alone."""
     layout: Layout
     """What a prefix on the disk consists of."""
     cache_kinds: str
@@ -64,8 +66,9 @@ def load(path: Path, dtype: str, trust_model_code: bool) -> Loaded:
         caches = kv.new(model)
         logits = model(mx.zeros((1, 1), dtype=mx.int32), cache=caches)
         mx.eval(logits)
+        alone = head.last_only(model)
     except Exception as error:
-        raise StartError(f"the model in {path} cannot be loaded: {_first_line(error)}") from error
+        raise StartError(f"the model in {path} cannot be loaded: {in_words(error, 400)}") from error
     flat = [array for _, array in tree_flatten(model.parameters()) if isinstance(array, mx.array)]
     floats = [array for array in flat if mx.issubdtype(array.dtype, mx.floating)]
     return Loaded(
@@ -76,6 +79,7 @@ def load(path: Path, dtype: str, trust_model_code: bool) -> Loaded:
         vocabulary=logits.shape[-1],
         batchable=kv.batchable(kv.new(model)),
         trimmable=kv.always_trimmable(kv.new(model)),
+        last_only=alone,
         layout=tensors.layout_of(kv.new(model)),
         cache_kinds=tensors.kinds_of(kv.new(model)),
     )
@@ -91,8 +95,3 @@ def wanted_dtype(dtype: str) -> mx.Dtype | None:
 def cast(array: mx.array, dtype: mx.Dtype) -> mx.array:
     """Converted, unless the array holds no floating-point numbers (packed weights, for instance)."""
     return array.astype(dtype) if mx.issubdtype(array.dtype, mx.floating) else array
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return " ".join(text.split())[:400]

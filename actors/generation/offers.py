@@ -49,6 +49,10 @@ class Offers:
             return
         if not self._cuttable:
             self._keep(row, caches)
+        self.snapshot(row, caches)
+
+    def snapshot(self, row: Row, caches: Callable[[], kv.RowCaches]) -> None:
+        """Store a prompt that was long to compute. As `prompt_done` otherwise."""
         if row.computed - row.cached >= SNAPSHOT_TOKENS:
             self.store(row, lambda: kv.exact(caches()))
 

@@ -146,6 +146,13 @@ class Row:
         """Tokens to compute until the next length at which the state is to be kept."""
         return self.stops[0] - self.computed if self.stops else None
 
+    def opens_with(self, tokens: int) -> bool:
+        """Whether its first token may be computed with the next `tokens`: they are all, and nothing is done in between.
+
+        Other answers may begin at the end of a prompt, and a row that is traced is measured in parts.
+        """
+        return tokens == self.remaining and self.choices is None and self.marks is None
+
     def at_limit(self, ahead: int = 0) -> bool:
         """Whether `ahead` more tokens reach max_tokens."""
         limit = self.request.max_tokens

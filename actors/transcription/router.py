@@ -12,7 +12,7 @@ from actors.transcription.pinning import Standing, pinned, roomiest
 OPENING = "open_session"
 """The call that begins a session."""
 
-TELLING_S = 3.0
+TELLING_S = 5.0
 """How long it may take until a replica has told of a new session: two rounds, and a bit."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -40,6 +41,21 @@ def test_a_lone_row_gets_what_mlx_lm_generates(tiny: Tiny, kind: str) -> None:
     with rig(tiny(kind)) as running:
         for prompt in prompts()[:3]:
             assert running.run(prompt) == reference(tiny(kind), prompt, 24)
+
+
+def test_a_lone_prompt_and_its_first_token_are_one_pass(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    with rig(tiny("llama")) as running:
+        kind, passes = type(running.engine._model), list[int]()
+        whole = kind.__call__
+
+        def counted(self: Any, inputs: mx.array, *args: Any, **named: Any) -> mx.array:
+            passes.append(inputs.shape[1])
+            return whole(self, inputs, *args, **named)
+
+        monkeypatch.setattr(kind, "__call__", counted)
+        long, short = running.run(prompts()[1], max_tokens=1), running.run(prompts()[0], max_tokens=3)
+    assert (len(long), len(short)) == (1, 3)
+    assert passes == [40, 5, 1, 1]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,54 @@
+"""A model's head, which turns the last layer's output into logits.
+
+mlx-lm's models give the logits of every token of a pass. Of a prompt only the last ones are wanted, and with a large
+vocabulary those of a token cost as much as several layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import mlx.core as mx
+
+from actors.generation import kv
+
+_HEADS = ("lm_head", "output")
+_TIED = "as_linear"
+
+
+def last_only(model: Any) -> bool:
+    """Have a model compute the logits of the last token of each pass alone. Whether it does; else it is as it was.
+
+    Args:
+        model: an mlx-lm model; its parameters stay what they are.
+    """
+    changed = [(module, type(module)) for module, _ in _heads(model)]
+    for module, method in _heads(model):
+        module.__class__ = _last(type(module), method)
+    logits = model(mx.zeros((1, 3), dtype=mx.int32), cache=kv.new(model))  # not evaluated
+    if logits.shape[:2] == (1, 1):
+        return True
+    for module, kind in changed:
+        module.__class__ = kind
+    return False
+
+
+def _heads(model: Any) -> Iterator[tuple[Any, str]]:
+    """What may be the head, and the method by which it is one: a layer of its own, or the embedding used again."""
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] in _HEADS:
+            yield module, "__call__"
+        elif hasattr(module, _TIED):
+            yield module, _TIED
+
+
+@cache
+def _last(kind: type[Any], method: str) -> type[Any]:
+    whole = getattr(kind, method)
+
+    def last(self: Any, x: mx.array) -> mx.array:
+        return whole(self, x[..., -1:, :])
+
+    return type(kind.__name__, (kind,), {method: last})

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.utils import load_model, quantize_model
+
+from actors.generation import head, kv
+from actors.generation.batch import DecodeBatch
+from actors.generation.messages import Sampling, Submit
+from actors.generation.row import Row
+from actors.ids import IngressId, RequestId
+from tests.support import checkpoints
+
+PROMPT = [5, 17, 3, 99, 42, 8, 61]
+MAKERS = {
+    "llama": checkpoints.tiny_llama,
+    "sliding": checkpoints.tiny_sliding,
+    "hybrid": checkpoints.tiny_hybrid,
+    "mamba": checkpoints.tiny_mamba,
+    "convolution": checkpoints.tiny_convolution,
+    "moe": checkpoints.tiny_moe,
+}
+
+
+@pytest.fixture(params=MAKERS)
+def model(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return load_model(MAKERS[request.param](tmp_path))[0]
+
+
+def logits(model: Any) -> np.ndarray:
+    return np.array(model(mx.array([PROMPT]), cache=kv.new(model)))
+
+
+def test_a_pass_gives_the_last_logits_and_no_others(model: Any) -> None:
+    before, names = logits(model), [name for name, _ in tree_flatten(model.parameters())]
+    assert head.last_only(model)
+    after = logits(model)
+    assert after.shape == (1, 1, before.shape[-1])
+    assert np.allclose(after[:, 0], before[:, -1], atol=1e-4)
+    assert [name for name, _ in tree_flatten(model.parameters())] == names
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("quantized", [True, False])
+def test_heads_of_every_kind_are_found(tied: bool, quantized: bool, tmp_path: Path) -> None:
+    folder = checkpoints.tiny_llama(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": tied}))
+    model, config = load_model(folder, strict=False)
+    if quantized:
+        model, _ = quantize_model(model, config, 32, 8)
+    before = logits(model)
+    assert head.last_only(model)
+    assert np.allclose(logits(model)[:, 0], before[:, -1], atol=1e-4)
+
+
+def test_a_model_whose_head_is_not_found_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(checkpoints.tiny_llama(tmp_path))[0]
+    before = logits(model)
+    monkeypatch.setattr(head, "_heads", lambda model: iter(()))
+    assert not head.last_only(model)
+    assert np.array_equal(logits(model), before)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(),
+        Sampling(temperature=1.0, top_p=0.9, seed=11),
+        Sampling(repetition_penalty=1.5, logit_bias=((7, 4.0),)),
+    ],
+)
+def test_a_prompt_computed_with_its_first_token_goes_on_alike(sampling: Sampling, tiny: Callable[[str], Path]) -> None:
+    model = load_model(tiny("llama"))[0]
+    assert head.last_only(model)
+    answers = []
+    for at_once in (False, True):
+        one = Row(Submit(RequestId("one"), IngressId("door"), b"", None, sampling), list(PROMPT))
+        caches = kv.new(model)
+        batch = DecodeBatch(model)
+        if at_once:
+            batch.begin(one, caches)
+        else:
+            mx.eval(model(mx.array([PROMPT[:-1]]), cache=caches))
+            one.computed = len(PROMPT) - 1
+            batch.add([one], caches, merged=False)
+            batch.advance()
+        tokens = []
+        for _ in range(12):
+            for _, token, _ in batch.advance():
+                one.tokens.append(token)
+                tokens.append(token)
+        assert one.computed == len(PROMPT) + 12
+        answers.append(tokens)
+    assert answers[0] == answers[1] and len(answers[0]) == 12
