@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 SYSTEM = "You are the keeper of a lighthouse on a small island in the north. " * 8
 QUESTION = "What do you see in the morning?"
 FLUSH = "/admin/cache/flush"
-LIVES = 6
+LIVES = 20
 
 
 @asynccontextmanager
