@@ -15,7 +15,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any
 
 import mlx.core as mx
@@ -23,6 +23,9 @@ from mlx_lm.models import activations
 
 LARGE = 4096
 """Elements from which an exponential is worth the three operations it is made of here."""
+
+FOLDS = 32
+"""Parts that a row is divided into to find its greatest number."""
 
 FEW = 16
 """Rows up to which a norm is quicker in few operations; MLX's own is quicker over more."""
@@ -76,21 +79,48 @@ def attention(
     if isinstance(mask, mx.array) and mask.ndim not in (2, 4):
         return None
     folded = (queries * scale).reshape(batch, groups, -1, queries.shape[-1])
-    scores = folded @ keys.swapaxes(-1, -2)
-    allowed = _mask(mask, new, total, groups)
-    if allowed is not None:
-        shape = scores.shape
-        scores = scores.reshape(batch, groups, heads // groups, new, total)
-        hidden = mx.finfo(mx.float32).min
-        scores = mx.where(allowed, scores, hidden) if allowed.dtype == mx.bool_ else scores + allowed
-        scores = scores.reshape(shape)
-    if scores.size < LARGE:
-        mixed = mx.softmax(scores, axis=-1) @ values
+    # Of earlier tokens every new one sees all, so where that is what the mask says they need none.
+    past = total - new if isinstance(mask, str) and new > 1 else 0
+    if past:
+        parts = [
+            _scores(folded, keys[..., past:, :], mask, new),
+            folded @ keys[..., :past, :].swapaxes(-1, -2),
+        ]
+        seen = [values[..., past:, :], values[..., :past, :]]
     else:
-        weights = _joined(*_shifted(scores, scores.max(axis=-1, keepdims=True)))
-        # A product sums over a row faster than a sum does.
-        mixed = (weights @ values) / (weights @ mx.ones((total, 1)))
-    return mixed.reshape(batch, heads, new, -1)
+        parts, seen = [_scores(folded, keys, mask, new)], [values]
+    if sum(part.size for part in parts) < LARGE:
+        weights = mx.softmax(mx.concatenate(parts[::-1], axis=-1), axis=-1)
+        return (weights @ values).reshape(batch, heads, new, -1)
+    greatest = reduce(mx.maximum, map(_greatest, parts))
+    weights = [_joined(*_shifted(part, greatest)) for part in parts]
+    mixed = reduce(operator.add, map(operator.matmul, weights, seen))
+    # A product sums over a row faster than a sum does.
+    sums = reduce(operator.add, [part @ mx.ones((part.shape[-1], 1)) for part in weights])
+    return (mixed / sums).reshape(batch, heads, new, -1)
+
+
+def _scores(folded: mx.array, keys: mx.array, mask: mx.array | str | None, new: int) -> mx.array:
+    """Of keys that may be hidden: (batch, groups, heads a group * new, keys)."""
+    scores = folded @ keys.swapaxes(-1, -2)
+    batch, groups, rows, total = shape = scores.shape
+    allowed = _mask(mask, new, total, groups)
+    if allowed is None:
+        return scores
+    scores = scores.reshape(batch, groups, rows // new, new, total)
+    hidden = mx.finfo(mx.float32).min
+    scores = mx.where(allowed, scores, hidden) if allowed.dtype == mx.bool_ else scores + allowed
+    return scores.reshape(shape)
+
+
+def _greatest(scores: mx.array) -> mx.array:
+    """Along the last axis: first across columns, since a search along a row takes its numbers one by one."""
+    total = scores.shape[-1]
+    if total < FOLDS * FOLDS:
+        return scores.max(axis=-1, keepdims=True)
+    whole = total // FOLDS * FOLDS
+    found = scores[..., :whole].reshape(*scores.shape[:-1], FOLDS, -1).max(axis=-2).max(axis=-1, keepdims=True)
+    return found if whole == total else mx.maximum(found, scores[..., whole:].max(axis=-1, keepdims=True))
 
 
 def rope(

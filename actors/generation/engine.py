@@ -172,9 +172,9 @@ class Engine:
             self._lease.give_way()
 
     def _export_alone(self) -> None:
-        """Nothing runs: the way to the disk may have the device."""
+        """Nothing runs: the way to the disk may have the device, in slices that no newcomer waits for."""
         self._lease.hold()
-        self.exports.step(calm=True)
+        self.exports.step()
         if self._lease.must_yield:
             self._lease.give_way()
 

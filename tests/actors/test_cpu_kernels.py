@@ -75,7 +75,17 @@ def masks(batch: int, heads: int, new: int, total: int) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["none", "causal", "two dimensions", "numbers", "rows", "heads"])
 @pytest.mark.parametrize(
     ("batch", "heads", "groups", "new", "total"),
-    [(1, 9, 3, 1, 20), (8, 9, 3, 1, 150), (1, 9, 3, 40, 40), (2, 4, 4, 33, 90), (3, 8, 1, 5, 300), (1, 2, 2, 200, 200)],
+    [
+        (1, 9, 3, 1, 20),
+        (8, 9, 3, 1, 150),
+        (1, 9, 3, 40, 40),
+        (2, 4, 4, 33, 90),
+        (3, 8, 1, 5, 300),
+        (1, 2, 2, 200, 200),
+        (1, 6, 2, 7, 1100),
+        (2, 4, 2, 1, 2050),
+        (1, 2, 1, 3, 1024),
+    ],
 )
 def test_attention_mixes_the_same(kind: str, batch: int, heads: int, groups: int, new: int, total: int) -> None:
     queries, keys = random(batch, heads, new, 16, spread=3), random(batch, groups, total, 16)
