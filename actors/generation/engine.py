@@ -31,7 +31,7 @@ from actors.generation.messages import Failure
 from actors.generation.offers import Offers
 from actors.generation.policy import PrefillJob, PrefillRate, crowd, plan
 from actors.generation.ports import EnginePort
-from actors.generation.prefill import Prefill
+from actors.generation.prefill import CLEAR_AFTER_TOKENS, Prefill
 from actors.generation.row import Row
 from actors.generation.shelf import Shelf
 from actors.generation.tally import Tally
@@ -154,8 +154,7 @@ class Engine:
             self.shelf.drop(entry)
         if self._desk.empty and not self._batch.rows:
             if self.exports.pending:
-                self._export_alone()
-                return
+                return self._export_alone()
             mx.synchronize()
             mx.synchronize(self._batch.beside)
             self._lease.idle()
@@ -229,15 +228,17 @@ class Engine:
             self._suspect([*self._batch.clear(), *rows], error)
 
     def _alone(self, row: Row) -> bool:
-        """Run a row's next step by itself, the rest of its prompt included. False when it has ended or failed in it."""
+        """Run a row's next step by itself, the rest of its prompt included. Whether it goes on after that."""
         alone = DecodeBatch(self._model, self._batch.beside)
-        caches = row.caches or []
+        started, tokens, caches = time.monotonic(), row.remaining, row.caches or []
         try:
             alone.begin(row, caches)
             read = alone.flush()
         except Exception as error:
             self._fail(row, error)
             return False
+        self.rate.observe(tokens, time.monotonic() - started)
+        self.tally.prompt_tokens += tokens
         row.suspect, row.caches = False, caches
         self._settle(read, batch=alone)
         return row in self._desk.prefilling
@@ -255,8 +256,8 @@ class Engine:
             self._suspect([row for row in rows if row not in ended], error)
             return
         self._settle(read)
-        # Only now: a row that just ended has a token in flight that is nobody's. First tokens are read at once: their
-        # clients wait for them, and building the next step first would make them later by as long as that takes.
+        # Only now: a row that just ended has a token in flight that is nobody's. First tokens are read at once:
+        # their clients wait, and building the next step first would make them later by as long as that takes.
         if flush or self._batch.begins:
             self._flush()
 
@@ -290,13 +291,12 @@ class Engine:
 
     def _open(self, row: Row) -> None:
         """Compute a prompt to its end and its first token with it, which is a step less to wait for."""
-        started, tokens = time.monotonic(), row.remaining
-        goes_on = self._alone(row)
+        tokens, goes_on = row.remaining, self._alone(row)
         self._out.post()
-        self.rate.observe(tokens, time.monotonic() - started)
-        self.tally.prompt_tokens += tokens
         if goes_on:
             self._offers.snapshot(row, lambda: row.caches or [])
+        if tokens >= CLEAR_AFTER_TOKENS:
+            mx.clear_cache()
 
     def _settle(self, read: Read, batch: DecodeBatch | None = None) -> list[Row]:
         """Hand tokens out and let go the rows that finish or are at fault. Returns those."""

@@ -32,6 +32,9 @@ CONTAINERS = (
 """FFmpeg's names of the containers that are opened."""
 
 _BLOCK = 1 << 16
+_PIECE = 1 << 18
+"""Samples that are given at once, 16 s. A packet of MP3 has 26 ms, which whoever listens would pay for one by one."""
+
 _PATIENCE_WITH_PACKETS = 64
 
 
@@ -49,7 +52,7 @@ def blocks(
     Raises:
         UndecodableAudio: the bytes are no audio, or it is shorter than 0.1 s, too long, or takes too long to decode.
     """
-    pieces, size, spent = _pieces(data, most_s, timeout_s), 0, 0.0
+    pieces, held, size, given, spent = _pieces(data, most_s, timeout_s), list[Samples](), 0, 0, 0.0
     while True:
         came = clock()
         block = next(pieces, None)
@@ -61,7 +64,12 @@ def blocks(
             raise UndecodableAudio(f"the audio is longer than the {most_s:g} s that are allowed")
         if spent > timeout_s:
             raise UndecodableAudio("the audio takes too long to decode")
-        yield block
+        held.append(block)
+        if size - given >= _PIECE:
+            yield np.concatenate(held)
+            held, given = [], size
+    if held:
+        yield np.concatenate(held)
     if size < LEAST_S * RATE:
         raise UndecodableAudio(f"the audio is {size / RATE:.3f} s long; at least {LEAST_S:g} s are needed")
 

@@ -38,7 +38,10 @@ class AudioBudget:
 
     def __init__(self, limit: int, decoders: int) -> None:
         self._limit = limit
-        self._decoders = asyncio.Semaphore(decoders)
+        self._line = asyncio.Lock()
+        """Held by the clip that is next."""
+        self._decoders, self._takers = asyncio.Semaphore(decoders), asyncio.Semaphore(decoders)
+        """Turns of clips, and of sessions' chunks, which never wait behind a clip."""
         self._kept: set[Sound] = set()
         self._changed = asyncio.Event()
         self._most = 0
@@ -74,16 +77,17 @@ class AudioBudget:
     @asynccontextmanager
     async def decoding(self) -> AsyncIterator[None]:
         """A turn to decode a clip; within the block it is taken. First come, first served; cancelling gives it up."""
-        async with self._decoders:
-            while self.full:
-                self._changed.clear()
-                await self._changed.wait()
+        async with self._line:
+            await self._room()
+        try:
             yield
+        finally:
+            self._decoders.release()
             self.changed()
 
     @asynccontextmanager
     async def taking(self, raw: bool) -> AsyncIterator[None]:
-        """A turn to take a session's chunk, at once if there is nothing to decode.
+        """A turn to take a session's chunk, at once if there is nothing to decode; clips never hold it up.
 
         Raises:
             QueueFull: the budget is used up.
@@ -92,10 +96,21 @@ class AudioBudget:
         if raw:
             yield
             return
-        async with self._decoders:
+        async with self._takers:
             self._check()
             yield
             self.changed()
+
+    async def _room(self) -> None:
+        """Take a clip's turn to decode when there is one and room too; none is held while the other is missing."""
+        while True:
+            while self.full:
+                self._changed.clear()
+                await self._changed.wait()
+            await self._decoders.acquire()
+            if not self.full:
+                return
+            self._decoders.release()
 
     def _check(self) -> None:
         if self.full:

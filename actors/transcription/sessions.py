@@ -136,6 +136,7 @@ class Sessions:
             live.session.touch(self._now())
             await live.news(message.segments, message.partial, message.patience_s)
             if live.failure is not None:
+                await self._kept(self._bury(live))
                 return live.failure
             if not live.dropped:
                 return live.receipt()
@@ -283,6 +284,11 @@ class Sessions:
         finished = live.finished(self._now() - started)
         await self._drop(live, "finished", "finished")
         return finished
+
+    async def _bury(self, live: LiveSession) -> None:
+        """Forget a session that has failed."""
+        async with live.order:
+            await self._drop(live, "failed", "failed")
 
     async def _drop(self, live: LiveSession, reason: str | None, tally: str) -> None:
         """Forget a session; the reason is told to those who come too late."""

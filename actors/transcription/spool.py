@@ -71,7 +71,11 @@ class Spool:
         self.last_chunk = chunk_id
 
     def read(self) -> Iterator[Samples]:
-        """Every chunk from the first one on. What a dying process left half written is cut off."""
+        """Every chunk from the first one on. What a dying process left half written is cut off.
+
+        Raises:
+            OSError: it cannot be read, or has another format.
+        """
         self._size, self.last_chunk = 0, b""
         while True:
             header = os.pread(self._file, _HEADER.size, self._size)
@@ -79,6 +83,8 @@ class Spool:
                 break
             magic, count, size, chunk_id, checksum = _HEADER.unpack(header)
             content = os.pread(self._file, size, self._size + _HEADER.size)
+            if magic != _MAGIC and not self._size:
+                raise OSError("another version of Troupe wrote it")
             if magic != _MAGIC or len(content) < size or zlib.crc32(content) != checksum:
                 break
             self._size += _HEADER.size + len(content)

@@ -69,6 +69,16 @@ def test_a_model_whose_head_is_not_found_stays_as_it_is(tmp_path: Path, monkeypa
     assert np.array_equal(logits(model), before)
 
 
+def test_what_only_has_the_name_of_a_head_is_left_alone(tmp_path: Path) -> None:
+    model: Any = load_model(checkpoints.tiny_llama(tmp_path))[0]
+    for layer in model.layers:
+        layer.self_attn.output = layer.self_attn.pop("o_proj")
+        layer.self_attn.o_proj = layer.self_attn.output
+    before = logits(model)
+    assert not head.last_only(model)
+    assert np.array_equal(logits(model), before)
+
+
 @pytest.mark.parametrize(
     "sampling",
     [

@@ -122,11 +122,17 @@ def test_hours_in_a_small_file_are_decoded_piece_by_piece() -> None:
 
 def test_time_that_others_need_for_the_pieces_does_not_count() -> None:
     now = 0.0
-    pieces = blocks(encoded(tone(2.0), "flac", "flac"), 60.0, 30.0, clock=lambda: now)
+    pieces = blocks(encoded(tone(120.0), "flac", "flac"), 600.0, 30.0, clock=lambda: now)
     assert next(pieces, None) is not None
     for _ in pieces:
         now += 20.0
     assert now >= 60.0
+
+
+def test_packets_are_gathered() -> None:
+    pieces = [len(block) for block in blocks(encoded(tone(60.0), "flac", "flac"), 3600.0, 60.0)]
+    assert sum(pieces) == 60 * RATE
+    assert len(pieces) == 4
 
 
 def test_decoding_that_takes_too_long_is_ended() -> None:

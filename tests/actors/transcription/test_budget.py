@@ -53,6 +53,25 @@ async def test_clips_wait_in_their_order_until_there_is_room() -> None:
     await asyncio.gather(*clips)
 
 
+async def test_a_chunk_waits_for_no_clip() -> None:
+    budget, first = AudioBudget(100, 1), asyncio.Event()
+
+    async def decode(wait: asyncio.Event | None) -> None:
+        async with budget.decoding():
+            if wait is not None:
+                await wait.wait()
+
+    clips = [asyncio.create_task(decode(first)), asyncio.create_task(decode(None))]
+    await asyncio.sleep(0.01)
+    assert await asyncio.wait_for(taken(budget, raw=False), 1.0)
+    with budget.counted(Kept(100)):
+        first.set()
+        await asyncio.sleep(0.01)
+        assert (clips[0].done(), clips[1].done()) == (True, False)
+        assert not await asyncio.wait_for(taken(budget, raw=False), 1.0)
+    await asyncio.wait_for(clips[1], 1.0)
+
+
 async def test_a_clip_whose_client_leaves_gives_its_turn_to_the_next() -> None:
     budget = AudioBudget(100, 1)
 

@@ -246,6 +246,28 @@ async def test_who_follows_a_session_hears_of_its_end_once(one: Replica) -> None
     assert await following == Failure("Conflict", "the session is finished")
 
 
+async def test_a_session_that_fails_is_given_up_by_who_follows_it(one: Replica, tmp_path: Path) -> None:
+    name = await one.open()
+    await one.append(name, 16_000)
+    one.listener.error = GenerationFailed("the model is broken")
+    await one.append(name, 40 * 16_000, 1)
+    told = await asyncio.wait_for(one.sessions.follow_session(FollowSession(name, 0, None, 60.0)), 10)
+    assert told == Failure("GenerationFailed", "the model is broken")
+    assert one.sessions.count == 0
+    assert (await one.sessions.statistics()).failed_sessions == 1
+    assert not (tmp_path / name).exists()
+
+
+async def test_who_knows_more_than_the_replica_that_took_over_waits(one: Replica) -> None:
+    name = await one.open()
+    await one.append(name, 16_000)
+    following = asyncio.create_task(one.sessions.follow_session(FollowSession(name, 40, "so far", 60.0)))
+    await asyncio.sleep(0.05)
+    assert not following.done()
+    await one.sessions.discard_session(DiscardSession(name))
+    assert await following == Failure("NotFound", "there is no such session")
+
+
 async def test_a_discarded_session_leaves_nothing(one: Replica, tmp_path: Path) -> None:
     name = await one.open()
     await one.append(name, 16_000, 1)

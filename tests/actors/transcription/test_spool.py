@@ -139,3 +139,14 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path, monkeypatch: 
         with pytest.raises(OSError, match="No space"):
             spool.append(TWO, numbers(5))
     assert contents(spool) == list(range(5))
+
+
+def test_a_spool_of_another_format_is_left_as_it_is(tmp_path: Path) -> None:
+    name, spool = begin(SpoolFolder(tmp_path, "one"))
+    spool.append(bytes(CHUNK_ID_BYTES), numbers(100))
+    path = tmp_path / name / "audio"
+    before = b"TSP1" + path.read_bytes()[4:]
+    path.write_bytes(before)
+    with pytest.raises(OSError, match="another version"):
+        list(spool.read())
+    assert path.read_bytes() == before
