@@ -16,22 +16,15 @@ from actors.generation.batch import DecodeBatch
 from actors.generation.messages import Sampling, Submit
 from actors.generation.row import Row
 from actors.ids import IngressId, RequestId
+from tests.conftest import KINDS
 from tests.support import checkpoints
 
 PROMPT = [5, 17, 3, 99, 42, 8, 61]
-MAKERS = {
-    "llama": checkpoints.tiny_llama,
-    "sliding": checkpoints.tiny_sliding,
-    "hybrid": checkpoints.tiny_hybrid,
-    "mamba": checkpoints.tiny_mamba,
-    "convolution": checkpoints.tiny_convolution,
-    "moe": checkpoints.tiny_moe,
-}
 
 
-@pytest.fixture(params=MAKERS)
-def model(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return load_model(MAKERS[request.param](tmp_path))[0]
+@pytest.fixture(params=KINDS)
+def model(request: pytest.FixtureRequest, tiny: Callable[[str], Path]) -> Any:
+    return load_model(tiny(request.param))[0]
 
 
 def logits(model: Any) -> np.ndarray:
