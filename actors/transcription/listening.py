@@ -9,13 +9,10 @@ from typing import Any
 
 from actors.errors import ModelUnavailable, StartError
 from actors.models import silero
-from actors.transcription.audio import RATE
 from actors.transcription.messages import VoiceGate
-from actors.transcription.speech_spans import Span, SpeechSpans
+from actors.transcription.speech_spans import MARGIN, Span, SpeechSpans
 from actors.transcription.vad import VoiceDetector, VoiceStream
 from actors.transcription.wav import Samples
-
-_MARGIN = RATE // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Voice:
     @property
     def trimmed(self) -> Span:
         """From half a second before the first word to half a second behind the last."""
-        return Span(max(0, self.spans[0].start - _MARGIN), min(self.samples, self.spans[-1].end + _MARGIN))
+        return Span(max(0, self.spans[0].start - MARGIN), min(self.samples, self.spans[-1].end + MARGIN))
 
 
 @cache

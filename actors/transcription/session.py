@@ -13,11 +13,8 @@ import numpy as np
 
 from actors.errors import Conflict, Expired, InvalidRequest
 from actors.transcription.messages import VoiceGate
-from actors.transcription.speech_spans import RATE, Span, SpeechSpans
+from actors.transcription.speech_spans import MARGIN, RATE, Span, SpeechSpans
 from actors.transcription.wav import Samples
-
-MARGIN = RATE // 2
-"""Samples around the speech that a trimmed clip keeps."""
 
 SLICE = 10 * RATE
 """Samples that a clip is fed at once: whoever looks at it in between waits for 10 ms."""

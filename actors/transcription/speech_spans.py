@@ -12,6 +12,9 @@ FRAME = 512
 
 RATE = 16_000
 
+MARGIN = RATE // 2
+"""Samples around the speech that a trimmed clip keeps."""
+
 _HYSTERESIS = 0.15
 _LEAST_SILENCE = RATE // 10
 _PADDING = RATE * 30 // 1000
