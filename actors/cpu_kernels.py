@@ -15,7 +15,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable
-from functools import cache, partial, reduce
+from functools import cache, lru_cache, partial, reduce
 from typing import Any
 
 import mlx.core as mx
@@ -27,6 +27,15 @@ LARGE = 4096
 FOLDS = 32
 """Parts that a row is divided into to find its greatest number."""
 
+LONG = 1024
+"""Numbers in a row from which a matrix product sums them faster than a sum does."""
+
+MANY = 65536
+"""Scores from which fusing them for their shape is worth its time; with every step of decoding come new shapes."""
+
+SHAPES = 64
+"""Of one function that are kept compiled."""
+
 FEW = 16
 """Rows up to which a norm is quicker in few operations; MLX's own is quicker over more."""
 
@@ -37,6 +46,16 @@ _TWO_TO_THE = (1.0, 6.93147200e-1, 2.40226511e-1, 5.55034067e-2, 9.61803993e-3, 
 """2**x for -0.5 <= x <= 0.5 as a polynomial; its relative error is 6e-9."""
 
 _fused = partial(mx.compile, shapeless=True)
+"""For any shape; every number in it counts as an operation that spreads it."""
+
+
+def _fitted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Fuse a function for each shape anew, which takes a quarter of a millisecond and fuses twice as much."""
+    # MLX knows what is compiled by the function itself, and forgets all its shapes at once: each gets its own.
+    compiled = lru_cache(maxsize=SHAPES)(lambda _: mx.compile(lambda *arrays: function(*arrays)))
+    return lambda *arrays: compiled(tuple(array.shape for array in arrays))(*arrays)
+
+
 _here = threading.local()
 _installing = threading.Lock()
 
@@ -93,10 +112,9 @@ def attention(
         weights = mx.softmax(mx.concatenate(parts[::-1], axis=-1), axis=-1)
         return (weights @ values).reshape(batch, heads, new, -1)
     greatest = reduce(mx.maximum, map(_greatest, parts))
-    weights = [_joined(*_shifted(part, greatest)) for part in parts]
+    weights = [_joined(*(_lowered if part.size >= MANY else _shifted)(part - greatest)) for part in parts]
     mixed = reduce(operator.add, map(operator.matmul, weights, seen))
-    # A product sums over a row faster than a sum does.
-    sums = reduce(operator.add, [part @ mx.ones((part.shape[-1], 1)) for part in weights])
+    sums = reduce(operator.add, map(_sum, weights))
     return (mixed / sums).reshape(batch, heads, new, -1)
 
 
@@ -123,6 +141,12 @@ def _greatest(scores: mx.array) -> mx.array:
     return found if whole == total else mx.maximum(found, scores[..., whole:].max(axis=-1, keepdims=True))
 
 
+def _sum(weights: mx.array) -> mx.array:
+    """Along the last axis. A product sums over a long row faster than a sum does."""
+    total = weights.shape[-1]
+    return weights.sum(axis=-1, keepdims=True) if total < LONG else weights @ mx.ones((total, 1))
+
+
 def rope(
     array: mx.array, dims: int, base: float | None, scale: float, offset: int | mx.array, freqs: mx.array | None
 ) -> mx.array:
@@ -136,13 +160,7 @@ def rope(
         offset: of the first token, or one for each of the batch.
         freqs: (dims / 2,)
     """
-    tokens = array.shape[-2]
-    if isinstance(offset, int):
-        cosines, sines = _rotations(offset, tokens, dims, base, scale, freqs)
-    else:
-        first = offset.astype(mx.float32).reshape(-1, 1, 1, 1)
-        positions = first if tokens == 1 else first + mx.arange(tokens, dtype=mx.float32)[:, None]
-        cosines, sines = _turns(positions * scale if scale != 1 else positions, _inverse(dims, base, freqs))
+    cosines, sines = _rotations(offset, array.shape[-2], dims, base, scale, freqs)
     half = dims // 2
     parts = _rotated(array[..., :half], array[..., half:dims], cosines, sines)
     rest = (array[..., dims:],) if array.shape[-1] > dims else ()
@@ -185,18 +203,23 @@ def _parts(powers: mx.array) -> tuple[mx.array, mx.array]:
     """Of powers between the bounds."""
     rounded = powers + _ROUNDING
     fraction = powers - (rounded - _ROUNDING)
-    value: Any = _TWO_TO_THE[-1]
-    for coefficient in reversed(_TWO_TO_THE[:-1]):
-        value = value * fraction + coefficient
-    return value, rounded
+    square = fraction * fraction
+    # In pairs, not one after the other: MLX fuses a chain of a dozen operations, not of two dozen.
+    pairs = [_TWO_TO_THE[at] + _TWO_TO_THE[at + 1] * fraction for at in (0, 2, 4)]
+    return pairs[0] + square * (pairs[1] + square * (pairs[2] + square * _TWO_TO_THE[6])), rounded
 
 
 @_fused
-def _shifted(scores: mx.array, greatest: mx.array) -> tuple[mx.array, mx.array]:
-    return _parts(mx.maximum((scores - greatest) * _LOG2_E, _LEAST))
+def _shifted(differences: mx.array) -> tuple[mx.array, mx.array]:
+    return _parts(mx.maximum(differences * _LOG2_E, _LEAST))
 
 
-@_fused
+@_fitted
+def _lowered(differences: mx.array) -> tuple[mx.array, mx.array]:
+    return _parts(mx.maximum(differences * _LOG2_E, _LEAST))
+
+
+@_fitted
 def _negative(gate: mx.array) -> tuple[mx.array, mx.array]:
     return _parts(mx.clip(gate * -_LOG2_E, _LEAST, _MOST))
 
@@ -230,17 +253,25 @@ def _rotated(left: mx.array, right: mx.array, cosines: mx.array, sines: mx.array
 
 
 def _rotations(
-    offset: int, tokens: int, dims: int, base: float | None, scale: float, freqs: mx.array | None
+    offset: int | mx.array, tokens: int, dims: int, base: float | None, scale: float, freqs: mx.array | None
 ) -> tuple[mx.array, mx.array]:
-    """Of consecutive positions; every layer of a pass asks for the same ones."""
-    key = (offset, tokens, dims, base, scale, None if freqs is None else id(freqs))
+    """Of consecutive positions. Every layer of a pass asks for the same ones, or at least for its keys and queries."""
+    where = offset if isinstance(offset, int) else id(offset)
+    key = (type(offset), where, tokens, dims, base, scale, None if freqs is None else id(freqs))
     known = getattr(_here, "rotations", None)
     if known is None or known[0] != key:
-        positions = mx.arange(offset, offset + tokens, dtype=mx.float32)[:, None]
+        positions = _positions(offset, tokens)
         found = _turns(positions * scale if scale != 1 else positions, _inverse(dims, base, freqs))
-        # The frequencies are kept with it: an id is only theirs while they live.
-        known = _here.rotations = (key, found, freqs)
+        # The arrays are kept with it: an id is only theirs while they live. Caches never change an offset in place.
+        known = _here.rotations = (key, found, offset, freqs)
     return known[1]
+
+
+def _positions(offset: int | mx.array, tokens: int) -> mx.array:
+    if isinstance(offset, int):
+        return mx.arange(offset, offset + tokens, dtype=mx.float32)[:, None]
+    first = offset.astype(mx.float32).reshape(-1, 1, 1, 1)
+    return first if tokens == 1 else first + mx.arange(tokens, dtype=mx.float32)[:, None]
 
 
 def _inverse(dims: int, base: float | None, freqs: mx.array | None) -> mx.array:

@@ -120,6 +120,7 @@ async def _prepare(job: Job, exchange: Exchange) -> _Run:
             description,
             context.tokenizer.xtc_exempt(context.card.eos_token_ids),
             traced=exchange.trace is not None,
+            coming=len(context.preparation),
         )
     exchange.prepared_s = exchange.elapsed()
     exchange.prompt_tokens = len(prompt.tokens)

@@ -24,8 +24,9 @@ def plan_row(
     description: Description,
     exempt: tuple[int, ...] = (),
     traced: bool = False,
+    coming: int = 0,
 ) -> Submit:
-    """The rows of one request. `exempt`: tokens that XTC never excludes.
+    """The rows of one request. `exempt`: tokens that XTC never excludes; `coming`: requests prepared beside this one.
 
     Raises:
         InvalidRequest: the prompt has no tokens, or one that the model does not know.
@@ -47,6 +48,7 @@ def plan_row(
         boundaries=prompt.boundaries,
         top_logprobs=wanted.top_logprobs,
         constraint=prompt.constraint,
+        coming=coming,
         choices=wanted.choices,
         traced=traced,
     )

@@ -16,6 +16,7 @@ from typing import Any
 from actors import ids
 from actors.errors import QueueFull, ShuttingDown
 from actors.generation import marks
+from actors.generation.burst import Burst
 from actors.generation.checkpoints import equip, key_of
 from actors.generation.engine import Engine
 from actors.generation.events import Outgoing
@@ -91,6 +92,7 @@ class GenerationScheduler:
         self._prefixes = Prefixes(manager, self.incarnation, card.fingerprint, cache.max_bytes > 0, self._drop)
         generation = settings.generation
         self._line = WaitingLine(generation.max_rows + AHEAD, max(0, generation.queue - AHEAD))
+        self._burst = Burst()
         self._writer = writer
         self._spilling: Spilling | None = None
         self._fetching: Fetching | None = None
@@ -207,6 +209,7 @@ class GenerationScheduler:
                 equip(row, key, self._settings.ssd_cache.checkpoint_tokens, saved)
             marks.note(row, "completion.placement", started, rows=len(rows))
             self._line.join(row)
+        self._burst.submitted(request.ingress, request.coming)
         self._empty.clear()
         self._seating.set()
         return Accepted(request.request_id, waiting)
@@ -333,23 +336,29 @@ class GenerationScheduler:
         """Hand rows to the engine as seats come free, each with the longest prefix known at that moment."""
         while True:
             await self._seating.wait()
+            if not self._line.seated:
+                # A pass for the first one alone would make all the others wait for it.
+                await self._burst.gathered(self._engine.rate.short_pass_s)
             self._seating.clear()
             # Looked up side by side: rows that come together should reach the engine together, and share a pass.
             seated = []
             while (row := self._line.next()) is not None:
                 seated.append(row)
-            await asyncio.gather(*(self._seat(row) for row in seated))
+            await asyncio.gather(*(self._look_up(row) for row in seated))
+            ready = []
+            for row in seated:
+                if self._fetching is not None and self._fetching.worthwhile(row):
+                    # Nobody else waits for the disk.
+                    self._spawn(self._fetching.fetch(row))
+                else:
+                    ready.append(row)
+            self._engine.inbox.put_rows(ready)
 
-    async def _seat(self, row: Row) -> None:
+    async def _look_up(self, row: Row) -> None:
         row.lookup_at = time.monotonic()
         match = await self._prefixes.lookup(row.request, row.tokens)
         if match is not None:
             row.entry, row.entry_length, row.branch = match.entry, match.length, match.shared
-        if self._fetching is not None and self._fetching.worthwhile(row):
-            # Nobody else waits for the disk.
-            self._spawn(self._fetching.fetch(row))
-        else:
-            self._engine.inbox.put_row(row)
 
     def _cancel(self, message: Cancel) -> None:
         known = message.request_id in self._line

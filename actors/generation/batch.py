@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import mlx.core as mx
 
-from actors.generation import kv, marks
+from actors.generation import head, kv, marks
 from actors.generation.grammar.masks import Masks, apply
 from actors.generation.messages import Score
 from actors.generation.penalties import LogitProcessors
@@ -106,24 +106,33 @@ class DecodeBatch:
         self._unread.extend([False] * len(rows))
         self._picker = None
 
-    def begin(self, row: Row, caches: list[Any]) -> None:
-        """Compute what is left of a prompt, its last token too, and start picking the first token. Into an empty batch.
+    def begin(self, rows: Sequence[Row]) -> None:
+        """Compute what is left of prompts, their last tokens too, and start picking first tokens. Into an empty batch.
 
         Args:
-            row: at least its last token is not computed.
-            caches: its state.
+            rows: at least one; with several, the model's head gives the logits of `head.ends`. Their caches are taken.
 
         Raises:
             Exception: whatever the model raises.
         """
         assert not self.rows
-        rest = row.tokens[row.computed :]
-        row.computed += len(rest) - 1
-        self.rows, self._caches, self._merged, self._unread = [row], caches, False, [False]
-        inputs = self._inputs = mx.array(rest[-1:], dtype=mx.int32)
+        rests = [row.tokens[row.computed :] for row in rows]
+        each = [row.caches or [] for row in rows]
+        self.rows, self._unread, self._merged = list(rows), [False] * len(rows), len(rows) > 1
+        caches = self._caches = kv.merge(each) if self._merged else each[0]
+        for row, rest in zip(rows, rests, strict=True):
+            row.computed += len(rest) - 1
+            row.caches = None
+        inputs = self._inputs = mx.array([rest[-1] for rest in rests], dtype=mx.int32)
         picker = self._picker = _Picker(self.rows, self._unread, self.beside)
-        logits = self._model(mx.array([rest], dtype=mx.int32), cache=caches)[:, -1, :]
+        with kv.ending(caches, [len(rest) for rest in rests]), head.ends([len(rest) - 1 for rest in rests]):
+            logits = self._model(mx.array(kv.padded(rests), dtype=mx.int32), cache=caches)[:, -1, :]
         self._step(picker, inputs, picker.process(logits, inputs))
+
+    def release(self) -> tuple[list[Row], list[Any], bool]:
+        """Empty the batch; its tokens are read. Returns its rows, their caches and whether these are merged."""
+        caches, merged = self._caches, self._merged
+        return self.clear(), caches, merged
 
     def advance(self) -> Read:
         """Start the next step, then read the one before.
@@ -208,7 +217,11 @@ class DecodeBatch:
 
     def extract(self, row: Row) -> list[Any]:
         """Exact copies of a row's caches; they hold `row.computed` tokens."""
-        return kv.exact(kv.row_of(self._caches, self.rows.index(row), self._merged))
+        return kv.exact(self.view(row))
+
+    def view(self, row: Row) -> list[Any]:
+        """A row's caches, good until the next step."""
+        return kv.row_of(self._caches, self.rows.index(row), self._merged)
 
     def remove(self, gone: Sequence[Row]) -> None:
         """Let rows leave."""

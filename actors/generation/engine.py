@@ -154,7 +154,7 @@ class Engine:
             self.shelf.drop(entry)
         if self._desk.empty and not self._batch.rows:
             if self.exports.pending:
-                return self._export_alone()
+                return self.exports.alone(self._lease)
             mx.synchronize()
             mx.synchronize(self._batch.beside)
             self._lease.idle()
@@ -168,13 +168,6 @@ class Engine:
         if self._lease.must_yield:
             self._flush()
             self._out.post()
-            self._lease.give_way()
-
-    def _export_alone(self) -> None:
-        """Nothing runs: the way to the disk may have the device, in slices that no newcomer waits for."""
-        self._lease.hold()
-        self.exports.step()
-        if self._lease.must_yield:
             self._lease.give_way()
 
     def shelve(self, entry: EntryId, row: Row, frozen: Frozen) -> None:
@@ -208,7 +201,7 @@ class Engine:
 
     def _join(self, rows: list[Row]) -> None:
         for row in rows:
-            if (not row.suspect or self._alone(row)) and row in self._desk.prefilling:  # a suspect is tried first
+            if not row.suspect or self._begin([row]):  # a suspect is tried first
                 self._seat([row], row.caches or [], merged=False)
 
     def _seat(self, rows: list[Row], caches: list[Any], merged: bool) -> None:
@@ -227,21 +220,25 @@ class Engine:
         except Exception as error:
             self._suspect([*self._batch.clear(), *rows], error)
 
-    def _alone(self, row: Row) -> bool:
-        """Run a row's next step by itself, the rest of its prompt included. Whether it goes on after that."""
-        alone = DecodeBatch(self._model, self._batch.beside)
-        started, tokens, caches = time.monotonic(), row.remaining, row.caches or []
+    def _begin(self, rows: list[Row]) -> DecodeBatch:
+        """Run the next step of rows apart, the rest of their prompts included. Returns those who go on."""
+        apart = DecodeBatch(self._model, self._batch.beside)
+        started, tokens = time.monotonic(), [row.remaining for row in rows]
         try:
-            alone.begin(row, caches)
-            read = alone.flush()
+            apart.begin(rows)
+            read = apart.flush()
         except Exception as error:
-            self._fail(row, error)
-            return False
-        self.rate.observe(tokens, time.monotonic() - started)
-        self.tally.prompt_tokens += tokens
-        row.suspect, row.caches = False, caches
-        self._settle(read, batch=alone)
-        return row in self._desk.prefilling
+            apart.clear()
+            self._suspect(rows, error) if len(rows) > 1 else self._fail(rows[0], error)
+            return apart
+        self.rate.observe(max(tokens) * len(rows), time.monotonic() - started)
+        self.tally.prompt_tokens += sum(tokens)
+        for row in rows:
+            row.suspect = False
+        self._settle(read, batch=apart)
+        if apart and len(rows) == 1:
+            rows[0].caches = apart.view(rows[0])
+        return apart
 
     # What a step computes.
 
@@ -274,8 +271,8 @@ class Engine:
         rows = [row for row, _ in chunk]
         if len(rows) > 1 and any(row.suspect for row in rows):
             chunk, rows = chunk[:1], rows[:1]
-        if len(rows) == 1 and self._at_once and rows[0].opens_with(chunk[0][1]):
-            return self._open(rows[0])
+        if self._at_once and all(row.opens_with(tokens) for row, tokens in chunk):
+            return self._open(rows)
         try:
             passed = self._prefill.run(chunk)
         except Exception as error:
@@ -289,12 +286,14 @@ class Engine:
         if len(rows) > 1:
             self._seat(rows, passed.caches, merged=True)
 
-    def _open(self, row: Row) -> None:
-        """Compute a prompt to its end and its first token with it, which is a step less to wait for."""
-        tokens, goes_on = row.remaining, self._alone(row)
+    def _open(self, rows: list[Row]) -> None:
+        """Compute prompts to their ends and their first tokens with them, which is a step less to wait for."""
+        tokens, apart = sum(row.remaining for row in rows), self._begin(rows)
         self._out.post()
-        if goes_on:
-            self._offers.snapshot(row, lambda: row.caches or [])
+        for row in apart.rows:
+            self._offers.snapshot(row, lambda row=row: apart.view(row))
+        if apart and len(rows) > 1:
+            self._seat(*apart.release())
         if tokens >= CLEAR_AFTER_TOKENS:
             mx.clear_cache()
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from actors.generation import kv, tensors
 from actors.generation.shelf import Shelf, Stored
+from actors.gpu_lease.ports import Lease
 from actors.ids import EntryId
 from actors.spill.record import Tensor
 
@@ -97,6 +98,13 @@ class Exports:
             order.done.set_exception(error)
         self._work = None
         self._orders.popleft()
+
+    def alone(self, lease: Lease) -> None:
+        """Nothing else runs: copy one slice under the lease, so short that no newcomer waits for it."""
+        lease.hold()
+        self.step()
+        if lease.must_yield:
+            lease.give_way()
 
     def clear(self) -> None:
         """Nobody will cut any more."""

@@ -6,7 +6,9 @@ vocabulary those of a token cost as much as several layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -18,6 +20,7 @@ _HEADS = ("lm_head", "output")
 _TIED = "as_linear"
 _TOKENS = (0, 1, 2)
 _TOLERANCE = 0.02
+_pass = threading.local()
 
 
 def last_only(model: Any) -> bool:
@@ -39,6 +42,16 @@ def last_only(model: Any) -> bool:
     return False
 
 
+@contextmanager
+def ends(positions: Sequence[int]) -> Iterator[None]:
+    """In the block a `last_only` model gives the logits of these tokens, one a row, as each row's only ones."""
+    _pass.ends = mx.array(list(positions), dtype=mx.int32)
+    try:
+        yield
+    finally:
+        _pass.ends = None
+
+
 def _logits(model: Any) -> mx.array:
     return model(mx.array([_TOKENS], dtype=mx.int32), cache=kv.new(model)).astype(mx.float32)
 
@@ -57,6 +70,8 @@ def _last(kind: type[Any], method: str) -> type[Any]:
     whole = getattr(kind, method)
 
     def last(self: Any, x: mx.array) -> mx.array:
-        return whole(self, x[..., -1:, :])
+        ends = getattr(_pass, "ends", None)
+        wanted = x[..., -1:, :] if ends is None else x[mx.arange(len(ends)), ends][:, None]
+        return whole(self, wanted)
 
     return type(kind.__name__, (kind,), {method: last})

@@ -23,7 +23,11 @@ class Inbox:
         return len(self._rows) + len(self._drops)
 
     def put_row(self, row: Row) -> None:
-        self._rows.append(row)
+        self.put_rows([row])
+
+    def put_rows(self, rows: list[Row]) -> None:
+        """Rows to run; those put together are taken together."""
+        self._rows.extend(rows)
         self._news.set()
 
     def put_drop(self, entry: EntryId) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import mlx.core as mx
@@ -68,6 +69,31 @@ def _cuttable(cache: Any) -> bool:
 def merge(rows: Sequence[RowCaches]) -> BatchCaches:
     """One batch from the caches of several rows; their arrays are copied."""
     return [layer[0].merge(list(layer)) for layer in zip(*rows, strict=True)]
+
+
+def padded(parts: Sequence[list[int]]) -> list[list[int]]:
+    """Tokens of several rows for one pass, filled up on the right."""
+    longest = max(len(part) for part in parts)
+    return [part + [0] * (longest - len(part)) for part in parts]
+
+
+@contextmanager
+def ending(caches: Sequence[Any], lengths: Sequence[int]) -> Iterator[None]:
+    """The block is a pass over several rows, `padded` to the longest; the caches then hold nothing of the filling.
+
+    Args:
+        caches: a batch; of a lone row, whatever they are.
+        lengths: tokens of each row.
+    """
+    fill = [max(lengths) - length for length in lengths]
+    if not any(fill):
+        yield
+        return
+    for cache in caches:
+        cache.prepare(lengths=list(lengths), right_padding=fill)
+    yield
+    for cache in caches:
+        cache.finalize()
 
 
 def row_of(caches: BatchCaches, index: int, merged: bool) -> RowCaches:

@@ -105,6 +105,8 @@ class Submit:
     """What the answer must look like."""
     traced: bool = False
     """Whether to note when each phase took place."""
+    coming: int = 0
+    """Requests that the same ingress replica prepares at this moment, and will submit soon."""
     choices: int = 1
     """Answers wanted: rows over one computation of the prompt. Choice i has the name `choice_id(request_id, i)` and the
     seed `seed + i`."""

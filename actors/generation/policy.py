@@ -138,6 +138,11 @@ class PrefillRate:
         seconds = sum(seconds for _, seconds in self._passes)
         return sum(tokens for tokens, _ in self._passes) / seconds if seconds else 0.0
 
+    @property
+    def short_pass_s(self) -> float:
+        """How long a pass over a short prompt takes; 0 before anything was measured."""
+        return self._fixed_s + self._token_s * GRAIN
+
     def observe(self, tokens: int, seconds: float) -> None:
         """Learn from one pass.
 

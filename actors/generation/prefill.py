@@ -57,7 +57,7 @@ class Prefill:
             assert caches is not None
             self._forward([row.tokens[row.computed : row.computed + tokens]], caches)
         else:
-            caches = self._joint(chunk, longest)
+            caches = self._joint(chunk)
         for row, tokens in chunk:
             row.computed += tokens
             marks.note(row, "prefill.chunk", started, tokens=tokens, rows=len(rows))
@@ -66,21 +66,13 @@ class Prefill:
                 mx.clear_cache()
         return Pass(caches, longest * len(chunk), time.monotonic() - started)
 
-    def _joint(self, chunk: Sequence[tuple[Row, int]], longest: int) -> list[Any]:
-        lengths = [tokens for _, tokens in chunk]
-        padding = [longest - length for length in lengths]
+    def _joint(self, chunk: Sequence[tuple[Row, int]]) -> list[Any]:
         with marks.span([row for row, _ in chunk], "prefill.batch_setup", rows=len(chunk)):
             caches = kv.merge([row.caches or [] for row, _ in chunk])
-        parts = [row.tokens[row.computed : row.computed + tokens] + [0] * (longest - tokens) for row, tokens in chunk]
-        padded = max(padding) > 0
-        if padded:
-            for cache in caches:
-                cache.prepare(lengths=lengths, right_padding=padding)
-        self._forward(parts, caches)
-        if padded:
-            for cache in caches:
-                cache.finalize()
-            mx.eval(kv.arrays(caches))
+        parts = [row.tokens[row.computed : row.computed + tokens] for row, tokens in chunk]
+        with kv.ending(caches, [tokens for _, tokens in chunk]):
+            self._forward(kv.padded(parts), caches)
+        mx.eval(kv.arrays(caches))
         return caches
 
     def _forward(self, parts: list[list[int]], caches: list[Any]) -> None:

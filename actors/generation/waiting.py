@@ -34,6 +34,11 @@ class WaitingLine:
         return len(self._live)
 
     @property
+    def seated(self) -> int:
+        """Rows with the engine."""
+        return len(self._seated)
+
+    @property
     def waiting(self) -> int:
         return len(self._line)
 

@@ -211,3 +211,21 @@ def test_other_threads_compute_as_before() -> None:
             assert not calls
             within(lambda: mx.array(work() is None))
             assert calls
+
+
+def test_more_shapes_than_are_kept_compiled() -> None:
+    for width in range(cpu_kernels.LARGE, cpu_kernels.LARGE + cpu_kernels.SHAPES + 3):
+        gate = random(1, width)
+        same(lambda gate=gate: activations.swiglu(gate, gate))
+    gate = random(1, cpu_kernels.LARGE)
+    same(lambda: activations.swiglu(gate, gate))
+
+
+def test_offsets_of_another_step_turn_otherwise() -> None:
+    array, first = random(2, 3, 1, 8), mx.array([3, 7])
+
+    def turned(offsets: mx.array) -> mx.array:
+        return mx.fast.rope(array, 8, traditional=False, base=1e4, scale=1.0, offset=offsets)
+
+    for offsets in (first, first + 1, mx.array([3, 7])):
+        same(lambda offsets=offsets: turned(offsets))

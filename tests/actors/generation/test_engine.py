@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,33 @@ def test_a_lone_prompt_and_its_first_token_are_one_pass(tiny: Tiny, monkeypatch:
         long, short = running.run(prompts()[1], max_tokens=1), running.run(prompts()[0], max_tokens=3)
     assert (len(long), len(short)) == (1, 3)
     assert passes == [40, 5, 1, 1]
+
+
+def _pass(gate: threading.Event) -> None:
+    assert gate.wait(30)
+
+
+def test_prompts_that_come_together_and_their_first_tokens_are_one_pass(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = prompts([9, 4, 12])
+    with rig(tiny("llama")) as running:
+        alone = [running.run(prompt, max_tokens=limit) for prompt, limit in zip(few, (3, 1, 2), strict=True)]
+        kind, passes = type(running.engine._model), list[tuple[int, ...]]()
+        whole = kind.__call__
+
+        def counted(self: Any, inputs: mx.array, *args: Any, **named: Any) -> mx.array:
+            passes.append(inputs.shape)
+            return whole(self, inputs, *args, **named)
+
+        monkeypatch.setattr(kind, "__call__", counted)
+        gate = threading.Event()
+        running.engine.inbox.put_errand(lambda: _pass(gate))
+        together = [running.submit(prompt, limit) for prompt, limit in zip(few, (3, 1, 2), strict=True)]
+        gate.set()
+        running.wait(*together)
+    assert [outcome.tokens for outcome in together] == alone
+    assert passes[:2] == [(3, 12), (2, 1)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -89,7 +89,8 @@ def test_a_prompt_computed_with_its_first_token_goes_on_alike(sampling: Sampling
         caches = kv.new(model)
         batch = DecodeBatch(model)
         if at_once:
-            batch.begin(one, caches)
+            one.caches = caches
+            batch.begin([one])
         else:
             mx.eval(model(mx.array([PROMPT[:-1]]), cache=caches))
             one.computed = len(PROMPT) - 1
@@ -103,3 +104,29 @@ def test_a_prompt_computed_with_its_first_token_goes_on_alike(sampling: Sampling
         assert one.computed == len(PROMPT) + 12
         answers.append(tokens)
     assert answers[0] == answers[1] and len(answers[0]) == 12
+
+
+def test_prompts_of_different_lengths_computed_with_their_first_tokens_go_on_alike(tiny: Callable[[str], Path]) -> None:
+    model = load_model(tiny("llama"))[0]
+    assert head.last_only(model)
+    prompts = [PROMPT, PROMPT[:3], PROMPT[1:6] * 4, PROMPT[2:3]]
+    known = 2  # of the third, as after a stored prefix
+    answers = []
+    for together in (False, True):
+        rows = [
+            Row(Submit(RequestId(str(at)), IngressId("door"), b"", None, Sampling()), list(prompt))
+            for at, prompt in enumerate(prompts)
+        ]
+        for row in rows:
+            row.caches = kv.new(model)
+        model(mx.array([prompts[2][:known]]), cache=rows[2].caches)
+        rows[2].computed = known
+        batches = [DecodeBatch(model) for _ in ([rows] if together else rows)]
+        for batch, members in zip(batches, [rows] if together else [[row] for row in rows], strict=True):
+            batch.begin(members)
+            for _ in range(8):
+                for row, token, _ in batch.advance():
+                    row.tokens.append(token)
+        assert [row.computed for row in rows] == [len(prompt) + 8 for prompt in prompts]
+        answers.append([row.tokens for row in rows])
+    assert answers[0] == answers[1]
