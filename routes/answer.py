@@ -108,7 +108,7 @@ async def answer(job: Job, scope: Scope, receive: Receive, send: Send) -> None:
 async def _prepare(job: Job, exchange: Exchange) -> _Run:
     context, wanted = job.context, job.order.wanted
     description = context.generation.description
-    with phase(exchange.trace, "request.prompt_prepare", "prepare_completion"):
+    with phase(exchange.trace, "request.prompt_prepare", "prepare_completion"), context.preparing.counted():
         prompt, warning = await _prompt(job)
         submit = plan_row(
             job.request_id,
@@ -120,7 +120,7 @@ async def _prepare(job: Job, exchange: Exchange) -> _Run:
             description,
             context.tokenizer.xtc_exempt(context.card.eos_token_ids),
             traced=exchange.trace is not None,
-            coming=len(context.preparation),
+            coming=len(context.preparing) - 1,
         )
     exchange.prepared_s = exchange.elapsed()
     exchange.prompt_tokens = len(prompt.tokens)

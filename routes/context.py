@@ -13,6 +13,7 @@ from actors.generation.messages import Description, Flushed
 from actors.gpu_lease.messages import LeaseStatistics
 from actors.library.client import LibraryClient
 from actors.models.card import ModelCard
+from actors.open_requests import OpenRequests
 from actors.prompt_cache.messages import CacheStatistics
 from actors.responses.client import ResponseStoreClient
 from actors.settings import Settings
@@ -67,6 +68,8 @@ class AppContext:
     """How the model marks thinking and tool calls."""
     preparation: Preparation
     """The threads that render and tokenize."""
+    preparing: OpenRequests = field(default_factory=OpenRequests, kw_only=True)
+    """Requests for an answer that are being made into rows."""
     started_at: int
     """Start of the server, in whole seconds since the epoch."""
     replica: str = "ingress"

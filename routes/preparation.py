@@ -44,10 +44,6 @@ class Preparation:
         self._prepared = 0
         self._refused = 0
 
-    def __len__(self) -> int:
-        """Requests in a thread or in line."""
-        return self._running + len(self._line)
-
     async def run(self, work: Callable[[], T]) -> T:
         """Wait for a thread, call `work` there and return its result or raise its error.
 

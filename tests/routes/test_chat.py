@@ -1,3 +1,6 @@
+import asyncio
+import threading
+
 import pytest
 
 from actors.errors import EngineUnavailable, GenerationFailed, QueueFull, ShuttingDown
@@ -240,3 +243,20 @@ async def test_a_delta_of_several_tokens_is_one_write() -> None:
     async with connect(house) as client:
         response = await client.post(PATH, json=chat(stream=True))
     assert len(events(response.text)) == 3
+
+
+async def test_a_row_says_how_many_others_are_being_prepared() -> None:
+    house, gate = build(), threading.Event()
+    house.says("well")
+    threads = house.context.settings.ingress.preparation_threads
+    held = [asyncio.ensure_future(house.context.preparation.run(gate.wait)) for _ in range(threads)]
+    async with connect(house) as client:
+        asked = [asyncio.ensure_future(client.post(PATH, json=chat(str(number)))) for number in range(3)]
+        while house.context.preparation.statistics().waiting < 3:
+            await asyncio.sleep(0)
+        gate.set()
+        answers = await asyncio.gather(*asked)
+        assert (await client.post(PATH, json=chat())).status_code == 200
+    assert all(await asyncio.gather(*held)) and all(answer.status_code == 200 for answer in answers)
+    *burst, alone = [submit.coming for submit in house.generation.submitted]
+    assert (sorted(burst), alone) == ([0, 1, 2], 0)
